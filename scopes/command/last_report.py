@@ -17,6 +17,7 @@ from scopes.command.options import PROGRAM
 from scopes.command.outputs import page_of, write_annotations, write_files, write_json
 from scopes.reports.killed import end_by, last_words
 from scopes.reports.pages import write_page
+from scopes.reports.processes import CHILDREN_LEAK
 from scopes.reports.run_record import NoRecordError, RunRecord
 from scopes.reports.spool import Spool, read_record
 
@@ -100,6 +101,9 @@ def _report(settings: dict[str, Any], ended: str, end: float) -> None:
             write_to_stderr(f"\nBy process:\n{processes}")
         for text in remarks:
             write_to_stderr(f"\n{text}")
+        if processes is not None and processes.is_leaking:
+            record = replace(record, verdict=f"{CHILDREN_LEAK} {record.verdict}")
+    write_to_stderr(f"\n{record.verdict}")
     writes: list[Callable[[], object]] = []
     if settings["html"] is not None:
         writes.append(lambda: write_page(settings["html"], page_of(record)))

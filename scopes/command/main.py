@@ -38,6 +38,7 @@ from scopes.reports.leak_report import LeakReport
 from scopes.reports.live import LiveView, begin_live_view
 from scopes.reports.owners import explain
 from scopes.reports.pages import write_page
+from scopes.reports.processes import CHILDREN_LEAK
 from scopes.reports.recording import RecordingHistory
 from scopes.reports.run_record import NoRecordError, RunRecord
 from scopes.reports.runs import record_of
@@ -319,16 +320,17 @@ class _FinalReport:
             write_to_stderr(f"\n{statistics}")
         if isinstance(self._history, RecordingHistory):
             record = self._history.with_facts(record)
-        record = replace(record, ended=ended)
-        is_written = self._write_files(parts, record)
-        write_annotations(record, self._options.annotate)
         growing = _growing(held, parse_size(self._options.leak_threshold))
         is_child_leaking = processes is not None and processes.is_leaking
+        held_more = f"Memory that disposed tensors could not free grows: {format_lines(growing)}. "
+        in_children = f"{CHILDREN_LEAK} " if is_child_leaking else ""
+        verdict = f"{in_children}{held_more if growing else ''}{record.verdict}"
+        record = replace(record, ended=ended, verdict=verdict)
+        is_written = self._write_files(parts, record)
+        write_annotations(record, self._options.annotate)
         if self._options.fail_on_leak:
-            held_more = f"Memory that disposed tensors could not free grows: {format_lines(growing)}. "
-            in_children = "" if not is_child_leaking else "Lines keep more and more in child processes. "
-            verdict = f"{in_children}{held_more if growing else ''}{record.verdict}"
-            write_to_stderr(f"\n--fail-on-leak: {verdict} --leak-threshold sets another size.")
+            verdict = f"--fail-on-leak: {verdict} --leak-threshold sets another size."
+        write_to_stderr(f"\n{verdict}")
         is_leaking = self._options.fail_on_leak and (record.is_leaking or bool(growing) or is_child_leaking)
         if ended == "exit status 0" and (is_leaking or not is_written):
             record = replace(record, ended="exit status 1")
@@ -424,7 +426,7 @@ def _text_of_record(options: argparse.Namespace) -> str:
             write_page(options.html, page_of(record))
         except OSError as error:
             sys.exit(f"{PROGRAM}: can't write the report: {error}")
-    return record.to_json() if options.json else last_words(record)
+    return record.to_json() if options.json else f"{last_words(record)}\n\n{record.verdict}"
 
 
 def _complete(options: argparse.Namespace) -> None:

@@ -27,6 +27,7 @@ def page_of(
 ) -> str:
     """Return the page of `record`, with its own parts and chart if none are given."""
     tables = [f"<h2>{escape(title)}</h2>\n{part._repr_html_()}" for title, part in parts or record.parts]
+    tables.append(f"<p>{escape(record.verdict)}</p>")
     facts = [command or " ".join(map(shlex.quote, [record.program, *record.arguments]))]
     if not command:
         facts.append(headline(record))

@@ -99,8 +99,8 @@ def unexplained(record: RunRecord) -> str:
 
 
 def last_words(record: RunRecord, seconds_before_end: float | None = None) -> str:
-    """Return the text of the record of an ended run, whose process wrote no report itself."""
+    """Return the record of a run whose process wrote no report itself, as text without the verdict."""
     sentences = [headline(record), unexplained(record)]
     if seconds_before_end is not None and seconds_before_end > _NEW:
         sentences.append(f"The last record is {seconds_before_end:.2g} s older than the end.")
-    return "\n".join([*filter(None, sentences), "", str(record)])
+    return "\n".join([*filter(None, sentences), "", record.tables])

@@ -14,6 +14,8 @@ from scopes.reports.run_record import RunRecord
 from scopes.reports.tables import Cell, Report, Table, line, size, words
 from scopes.tracking.sites import Site
 
+#: A verdict begins with this sentence if a process below the run's own leaks.
+CHILDREN_LEAK = "Lines keep more and more in child processes."
 #: The name of the process of the run itself.
 MAIN = "MainProcess"
 # Beyond this number of processes, the columns are the median and the processes that hold most and least.

@@ -87,8 +87,13 @@ class RunRecord:
         ]
         return max(earlier, key=lambda part: part[0].weight, default=None)
 
+    @property
+    def tables(self) -> str:
+        """The parts with their titles, as text."""
+        return "\n\n".join([f"{title}\n{report}" for title, report in self.parts])
+
     def __str__(self) -> str:
-        return "\n\n".join([*[f"{title}\n{report}" for title, report in self.parts], self.verdict])
+        return f"{self.tables}\n\n{self.verdict}"
 
     __repr__ = __str__
 

@@ -112,19 +112,23 @@ def _verdict(
     if lines:
         count = "1 line keeps" if len(lines) == 1 else f"{len(lines)} lines keep"
         found = f"{count} more and more: {format_lines(lines)}."
+    elif not history.looks or not history.looks[-1].births:
+        found = "No line keeps more and more: the run created nothing that is tracked."
     elif look_count < FEWEST_LOOKS:
         found = (
             f"No line is known to keep more and more: the run was too short to judge growth, which takes "
             f"{FEWEST_LOOKS} moments."
         )
     which = "each line" if history.has_all_lines else f"the {MAX_LINES} heaviest lines"
-    moments = "1 moment" if look_count == 1 else f"{look_count:,} moments"
-    until = " and at the end" if has_ended else ""
+    earlier_count = look_count - has_ended
+    moments = f"at {earlier_count:,} moment{'s' * (earlier_count != 1)} of the run"
+    if has_ended:
+        moments = f"{moments} and at its end" if earlier_count else "at the end of the run"
     least = threshold if isinstance(threshold, str) else format_bytes(threshold)
     return (
-        f"{found} The check covers the memory of {which}, with graphs, at {moments} of the run{until}. A "
-        "line leaks if its memory has grown throughout the run, or for half of the run before it was freed, "
-        f"by {least} or more."
+        f"{found} The check covers the memory of {which}, with graphs, {moments}. A line leaks "
+        "if its memory has grown throughout the run, or for half of the run before it was freed, by "
+        f"{least} or more."
     )
 
 

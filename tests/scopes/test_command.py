@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
@@ -512,7 +513,9 @@ def test_tensors_that_an_ended_function_held_are_reported_too(tmp_path: Path) ->
     )
     _, _, report = scopes_run(program).stderr.partition("has ended")
     highest, _, at_the_end = report.partition("At the end:")
-    assert lines_named(at_the_end, "program.py") == []
+    table, _, verdict = at_the_end.partition("1 line keeps more and more:")
+    assert lines_named(table, "program.py") == []
+    assert lines_named(verdict, "program.py") == [6]
     assert lines_named(highest, "program.py")[0] == 6
     alive = int(re.findall(r"\b(4[5-9]\d|500)\b", highest)[0])
     # The run is looked at after each growth by 10%, and the round's `x` and product count too.
@@ -530,8 +533,9 @@ def test_tensors_that_garbage_collection_frees_are_no_leak(tmp_path: Path) -> No
         "del x\n",
     )
     _, _, at_the_end = scopes_run(program).stderr.partition("At the end:")
-    assert "nothing is alive" in at_the_end
-    assert lines_named(at_the_end, "program.py") == []
+    table, _, _ = at_the_end.partition("1 line keeps more and more:")  # it did, before the collection
+    assert "nothing is alive" in table
+    assert lines_named(table, "program.py") == []
 
 
 def test_fail_on_leak_exits_with_1_where_lines_keep_more_and_more(tmp_path: Path) -> None:
@@ -582,6 +586,7 @@ def test_callers_in_a_report_include_no_line_of_the_command(tmp_path: Path) -> N
         (["--every", "nan", "x.py"], "'nan' is not a time"),
         (["--every", "soon", "x.py"], "'soon' is not a time"),
         (["--leak-threshold", "many", "x.py"], "'many'"),
+        (["--leak-threshold", "10", "x.py"], "'10' has no unit: write 10B or 10MiB"),
         (["--html", "nowhere/x.html", "x.py"], "there is no folder"),
         (["--trace", ".", "x.py"], "can't be written"),
         (["--htm", "x.html", "x.py"], "there is no option --htm: did you mean --html?"),
@@ -605,10 +610,46 @@ def test_the_verdict_repeats_the_threshold_as_it_was_written(tmp_path: Path) -> 
     assert "by 64 KiB or more." in scopes_run("--fail-on-leak", program).stderr
 
 
+def test_the_last_line_of_each_report_is_the_verdict(tmp_path: Path) -> None:
+    leak = write(tmp_path / "leak.py", LEAK)
+    page, record = tmp_path / "page.html", tmp_path / "run.dspool"
+    done = scopes_run("--html", page, "--record", record, leak)
+    *_, verdict = done.stderr.strip().splitlines()
+    assert done.returncode == 0
+    assert re.match(r"1 line keeps more and more: .*leak\.py:\d+ in ", verdict)
+    assert re.search(r" at \d+ moments of the run and at its end\. ", verdict)
+    assert verdict.split(" A line leaks")[0] in html.unescape(page.read_text(encoding="utf-8"))
+    shown = subprocess.run(
+        [sys.executable, "-m", "scopes", "report", str(record)], capture_output=True, text=True, check=True
+    )
+    assert shown.stdout.strip().splitlines()[-1] == verdict
+
+
+@pytest.mark.parametrize(
+    ("program", "verdict"),
+    [
+        ("pass", "No line keeps more and more: the run created nothing that is tracked. "),
+        (
+            "import tensor; x = tensor.ones(9)",
+            "No line is known to keep more and more: the run was too short ",
+        ),
+        (
+            "import tensor\nfor _ in range(500):\n    x = tensor.ones(9)",
+            "No line keeps more and more. The check covers the memory of each line, with graphs, at ",
+        ),
+    ],
+)
+def test_a_run_without_a_leak_has_a_verdict_too(program: str, verdict: str, tmp_path: Path) -> None:
+    last = scopes_run(write(tmp_path / "x.py", program)).stderr.strip().splitlines()[-1]
+    assert last.startswith(verdict)
+    assert (" at the end of the run. " in last) == (program == "pass")
+
+
 def test_the_counts_are_printed_on_request(tmp_path: Path) -> None:
     program = write(tmp_path / "x.py", LEAK)
     assert "live_count" not in scopes_run(program).stderr
-    counts = scopes_run("--counts", program).stderr.strip().splitlines()[-1]
+    counts, _, verdict = scopes_run("--counts", program).stderr.strip().splitlines()[-3:]
+    assert verdict.startswith("1 line keeps more and more:")
     assert counts.startswith("live_count: 500; created_outside_scope_count: 500;")
 
 
@@ -636,6 +677,12 @@ def test_settings_are_read_from_the_nearest_pyproject(tmp_path: Path) -> None:
     done = scopes_run("--no-fail-on-leak", "--counts", "leaking.py", cwd=inner)
     assert done.returncode == 0
     assert "live_count" in done.stderr
+
+
+def test_a_number_is_bytes_in_the_settings(tmp_path: Path) -> None:
+    program = write(tmp_path / "x.py", "pass")
+    write(tmp_path / "pyproject.toml", "[tool.disposescope]\nleak-threshold = 1000\n")
+    assert "by 1000 B or more" in scopes_run(program, cwd=tmp_path).stderr
 
 
 @pytest.mark.parametrize(
