@@ -144,13 +144,20 @@ _NAMES = {
     "utils": "write from nn.data import DataLoader; other helpers are in nn.utils",
 }
 _MODULES = {"fft", "linalg", "lowlevel", "torch"}
+# Names of TorchSharp's `torch` that are in `scopes`.
+_OF_SCOPES = {
+    "CurrentDisposeScope": "write scopes.current_dispose_scope()",
+    "NewDisposeScope": "write scopes.new_dispose_scope()",
+    "WrappedTensorDisposeScope": "write scopes.disposing(function, ...)",
+}
 
 
 def name_advice(name: str, methods: type) -> str:
     """Return the error message for a missing name. Advise a method if the class `methods` has it."""
     missing = f"module 'tensor' has no attribute {name!r}"
-    if name in _NAMES:
-        return f"{missing}: {_NAMES[name]}"
+    advice = _NAMES.get(name) or _OF_SCOPES.get(name)
+    if advice is not None:
+        return f"{missing}: {advice}"
     if name in _MODULES:
         return f"{missing} before it is imported: write import tensor.{name}"
     if not name.startswith("_") and callable(getattr(methods, name, None)):
@@ -159,3 +166,9 @@ def name_advice(name: str, methods: type) -> str:
             "PyTorch's functions"
         )
     return missing
+
+
+def torch_name_advice(name: str) -> str:
+    """Return the error message for a name that `tensor.torch` does not have."""
+    missing = f"module 'tensor.torch' has no attribute {name!r}"
+    return f"{missing}: {_OF_SCOPES[name]}" if name in _OF_SCOPES else missing

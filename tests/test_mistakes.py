@@ -9,8 +9,10 @@ import nn
 import nn.functional as F
 import scopes
 import tensor
+import tensor.torch
 from nn.data import DataLoader, TensorDataset
 from scopes import new_dispose_scope
+from scopes.testing import assert_dispose_counts
 
 MISTAKES = {
     # Words of the other dialect
@@ -66,6 +68,11 @@ MISTAKES = {
     "tensor.onse((2, 3))": "module 'tensor' has no attribute 'onse': did you mean 'ones'?",
     "scopes.NewDisposeScope()": "did you mean 'new_dispose_scope'?",
     "scopes.DisposeScopeManager": "write scopes.statistics, or scopes.current_dispose_scope()",
+    "tensor.torch.NewDisposeScope()": "write scopes.new_dispose_scope()",
+    "tensor.torch.MatMul": "did you mean 'matmul'?",
+    "tensor.CurrentDisposeScope": "write scopes.current_dispose_scope()",
+    "model.Dispose()": "Linear has no attribute 'Dispose': did you mean 'dispose'?",
+    "model.Forward(x)": "did you mean 'forward'?",
     "scopes.new_scope": "did you mean 'new_dispose_scope'?",
     "nn.Liner": "did you mean 'Linear'?",
     "nn.functional.crossentropy": "did you mean 'cross_entropy'?",
@@ -80,6 +87,8 @@ MISTAKES = {
     "model.weights": "did you mean 'weight'?",
     # Scopes
     "scopes.new_dispose_scope(len)": "write @scopes.disposing above it",
+    "assert_dispose_counts(live=0)": "has no live=: did you mean live_count? The counts are",
+    "assert_dispose_counts(qqqq=0)": "has no qqqq=: The counts are live_count, created_",
     "scopes.new_dispose_scope(7)": "the name of a scope must be a str, not int: write str(name)",
     # Modes
     "tensor.no_grad(len)": "write @tensor.no_grad() above a def, with parentheses",
@@ -101,6 +110,8 @@ MISTAKES = {
     "model(np.ones((2, 3)))": "write tensor.tensor(input)",
     "nn.Parameter([1.0])": "write nn.Parameter(tensor.tensor(data))",
     "nn.Softmax()(x)": "write dim=-1",
+    "tensor.softmax(x, axis=None)": "not None: it normalizes along one dimension",
+    "x.log_softmax((0, 1))": "not (0, 1): it normalizes along one dimension",
     "F.cross_entropy(x, [0, 1])": "write tensor.tensor(target)",
     "tensor.save(model, 'model.st')": "save its state_dict()",
     "DataLoader(iter([1]))": "pass TensorDataset(inputs, targets), or a list",
@@ -145,6 +156,7 @@ def test_the_error_says_what_to_write(mistake: str) -> None:
             "nn": nn,
             "F": F,
             "np": np,
+            "assert_dispose_counts": assert_dispose_counts,
             "DataLoader": DataLoader,
             "TensorDataset": TensorDataset,
         }

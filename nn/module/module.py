@@ -19,7 +19,7 @@ from nn.module.uninitialized import Uninitialized, UninitializedBuffer, Uninitia
 from scopes import dispose
 from scopes._shared.advice import advise_calls_of
 from scopes._shared.naming import set_module
-from scopes._shared.on_demand import ModuleOnDemand
+from scopes._shared.on_demand import ModuleOnDemand, in_snake_case
 from scopes._shared.tracebacks import clear_frames_of
 from scopes.core.keeping import add_keeper, forget_keeper, note_held
 from scopes.core.scope import owner_of
@@ -161,9 +161,13 @@ class Module(CallableModule):
             # Python calls this only if there is no such attribute.
             if "_kinds" not in self.__dict__ and not name.startswith("__"):
                 raise AttributeError(BEFORE_INIT.format(kind=type(self).__name__))
-            from difflib import get_close_matches
+            python_name = in_snake_case(name)
+            if python_name != name and hasattr(type(self), python_name):  # a program in C# writes Dispose
+                close = [python_name]
+            else:
+                from difflib import get_close_matches
 
-            close = get_close_matches(name, self.__dict__, n=1)
+                close = get_close_matches(name, self.__dict__, n=1)
             hint = f": did you mean {close[0]!r}?" if close else _ADVICE.get(name, "")
             # With `name`, Python adds no suggestion of its own.
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{hint}", name=name)

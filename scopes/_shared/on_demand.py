@@ -69,13 +69,24 @@ def _similar(name: str, names: Collection[str]) -> str | None:
     """Return the public name that is most similar to `name`. Python itself finds no swapped letters."""
     if name.startswith("_"):
         return None
-    snake_case = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
-    if snake_case in names:  # a program in C# writes NewDisposeScope
-        return snake_case
+    if (python_name := in_snake_case(name)) in names:
+        return python_name
     from difflib import get_close_matches  # takes a millisecond, and only mistakes need it
 
     close = get_close_matches(name, [each for each in names if not each.startswith("_")], n=1)
     return close[0] if close else None
+
+
+def in_snake_case(name: str) -> str:
+    """Return the name in Python's style of a name in C#'s.
+
+    Examples
+    --------
+    >>> from scopes._shared.on_demand import in_snake_case
+    >>> in_snake_case("NewDisposeScope")
+    'new_dispose_scope'
+    """
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
 
 
 def origins_of(modules: Mapping[str, str]) -> dict[str, str]:

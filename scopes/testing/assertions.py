@@ -6,9 +6,10 @@ import gc
 import inspect
 import warnings
 from collections.abc import Callable
+from difflib import get_close_matches
 from functools import wraps
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar, cast
+from typing import Any, Never, ParamSpec, Self, TypeVar, cast
 
 from scopes._shared.naming import set_module
 from scopes.core.figures import FIGURES, DisposeStatistics
@@ -129,6 +130,7 @@ class assert_dispose_counts:  # noqa: N801  # it is called like a function
         attached_to_scope_count: int | None = None,
         detached_from_scope_count: int | None = None,
         finalized_count: int | None = None,
+        **unknown: Never,
     ) -> None:
         __tracebackhide__ = True  # pytest shows the user's line
         given = {
@@ -141,6 +143,12 @@ class assert_dispose_counts:  # noqa: N801  # it is called like a function
             "detached_from_scope_count": detached_from_scope_count,
             "finalized_count": finalized_count,
         }
+        for name in unknown:
+            close = get_close_matches(name, given, n=1, cutoff=0.4)
+            meant = f"did you mean {close[0]}? " if close else ""
+            raise TypeError(
+                f"assert_dispose_counts() has no {name}=: {meant}The counts are {', '.join(given)}"
+            )
         self._expected = {name: count for name, count in given.items() if count is not None}
         if not self._expected:
             raise TypeError(

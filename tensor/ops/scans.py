@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor._dtypes import Dtype, as_dtype, float16, float32, is_bfloat16, is_inexact
-from tensor._errors import InvalidArgumentError
+from tensor._errors import InvalidArgumentError, shown
 from tensor.core.dims import dim_of
 from tensor.core.tensor import wrap
 from tensor.kernels import reductions as kernels
@@ -184,7 +184,7 @@ def softmax(x: Operand, /, *, axis: int = -1) -> Tensor:
     >>> tensor.softmax(tensor.tensor([0.0, 0.0])).tolist()
     [0.5, 0.5]
     """
-    return along("softmax", kernels.softmax, x, axis)
+    return along("softmax", kernels.softmax, x, _one_axis("softmax", axis))
 
 
 def log_softmax(x: Operand, /, *, axis: int = -1) -> Tensor:
@@ -196,7 +196,16 @@ def log_softmax(x: Operand, /, *, axis: int = -1) -> Tensor:
     >>> tensor.log_softmax(tensor.tensor([1000.0])).tolist()
     [0.0]
     """
-    return along("log_softmax", kernels.log_softmax, x, axis)
+    return along("log_softmax", kernels.log_softmax, x, _one_axis("log_softmax", axis))
+
+
+def _one_axis(name: str, axis: Any) -> Any:
+    if axis is None or isinstance(axis, (list, tuple)):
+        raise TypeError(
+            f"{name}: a dimension must be an integer, not {shown(axis)}: it normalizes along one dimension. "
+            "Write for example -1 for the last one"
+        )
+    return axis
 
 
 def vector_norm(x: Operand, /, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Tensor:

@@ -5,6 +5,7 @@ tensor.torch.nn as nn``, ``tensor.torch.nn.functional``, ``.optim``, ``.utils.da
 ``.distributions`` export the same objects under PyTorch's names.
 """
 
+from importlib import import_module as _import_module
 from math import e, inf, nan, pi
 
 import nn as _nn
@@ -104,4 +105,8 @@ __all__ = _public_names(globals(), _ON_DEMAND)
 
 _clear_errors_of(globals(), [name for name in __all__ if name not in _ON_DEMAND])
 
-__getattr__, __dir__ = _names_on_demand(globals(), _ON_DEMAND)
+__getattr__, __dir__ = _names_on_demand(
+    globals(),
+    _ON_DEMAND,
+    advice=lambda name: _import_module("tensor._advice").torch_name_advice(name),
+)

@@ -350,7 +350,7 @@ def test_garbage_at_both_ends_of_a_block_is_no_matter_of_chance():
 def test_a_call_without_expected_counts_raises_an_error_that_says_what_to_write():
     with pytest.raises(TypeError, match=r"with assert_dispose_counts\(live_count=0\)"):
         assert_dispose_counts()
-    with pytest.raises(TypeError, match="unexpected keyword"):
+    with pytest.raises(TypeError, match=r"has no living=: did you mean live_count\?"):
         assert_dispose_counts(living=0)
 
 
