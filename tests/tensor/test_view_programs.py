@@ -60,6 +60,20 @@ def test_views_whose_base_is_gone_do_not_depend_on_each_other_either():
     assert autograd.grad(loss, r)[0].tolist() == [2, 4, 2, 1]
 
 
+def test_what_was_written_to_one_view_of_a_gone_base_is_unused_in_another():
+    """With the base alive the gradient is zeros, as in PyTorch, whose views keep the base."""
+    for is_base_alive in (True, False):
+        s = four() * 1
+        first, rest = s[0:2], s[2:]
+        if not is_base_alive:
+            del s
+            gc.collect()
+        written = four() * 2
+        first.copy_(written[0:2])
+        (grad,) = autograd.grad(rest.sum(), written, allow_unused=True)
+        assert (None if grad is None else grad.tolist()) == ([0, 0, 0, 0] if is_base_alive else None)
+
+
 def test_a_second_derivative_flows_through_a_written_view():
     r = tensor.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
     s = r * r
