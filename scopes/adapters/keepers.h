@@ -515,16 +515,15 @@ private:
 // no Python code, so all objects stay alive during the search.
 
 // Locals of running functions: CPython has no other way to read them with their cells and without side effects.
-#if PY_VERSION_HEX < 0x030E0000
 #define Py_BUILD_CORE
+#if PY_VERSION_HEX < 0x030E0000
 #include "internal/pycore_frame.h"
-#undef Py_BUILD_CORE
+#else
+#include "internal/pycore_interpframe_structs.h"
 #endif
+#undef Py_BUILD_CORE
 
 namespace scopes {
-
-// Whether the locals of running functions can be read. If not, no search for explanations is possible.
-constexpr bool READS_LOCALS = PY_VERSION_HEX < 0x030E0000;
 
 // The same flags as in keepers.pyx.
 enum : int { OWN = 1024, LIBRARY = 2048, MARK = 4096 };
@@ -563,23 +562,59 @@ public:
 // The numbers of keepers by address.
 using Numbers = std::unordered_map<const void*, Py_ssize_t>;
 
-#if PY_VERSION_HEX < 0x030E0000
 #if PY_VERSION_HEX < 0x030D0000
 inline const _PyInterpreterFrame* innermost_frame(const PyThreadState* thread) { return thread->cframe->current_frame; }
-// The code that a frame runs, or null.
-inline PyCodeObject* code_of(const _PyInterpreterFrame* frame) {
-    PyObject* code = reinterpret_cast<PyObject*>(frame->f_code);
-    return code != nullptr && PyCode_Check(code) ? frame->f_code : nullptr;
-}
 #else
 inline const _PyInterpreterFrame* innermost_frame(const PyThreadState* thread) { return thread->current_frame; }
+#endif
+
+// What a frame has for each local, and for each value on its evaluation stack. From Python 3.14 on, the lowest bit
+// says that the reference is borrowed: the reference count has only the one that a local of the same function or of a
+// caller owns. Arguments and values on the stack may be borrowed. Two bits mean a number, not an object.
+#if PY_VERSION_HEX < 0x030E0000
+using Slot = PyObject*;
+inline PyObject* object_in(Slot slot) { return slot; }
+inline bool is_borrowed(Slot) { return false; }
+#else
+using Slot = _PyStackRef;
+inline PyObject* object_in(Slot slot) {
+    return (slot.bits & 3) == 3 ? nullptr : reinterpret_cast<PyObject*>(slot.bits & ~uintptr_t(3));
+}
+inline bool is_borrowed(Slot slot) { return slot.bits & 1; }
+#endif
+
 // The code that a frame runs, or null.
 inline PyCodeObject* code_of(const _PyInterpreterFrame* frame) {
-    PyObject* code = frame->f_executable;  // None in a frame of the interpreter itself
+#if PY_VERSION_HEX < 0x030D0000
+    PyObject* code = reinterpret_cast<PyObject*>(frame->f_code);
+#else
+    PyObject* code = object_in(frame->f_executable);  // None in a frame of the interpreter itself
+#endif
     return code != nullptr && PyCode_Check(code) ? reinterpret_cast<PyCodeObject*>(code) : nullptr;
 }
+
+// Calls `use` with each local of a frame to which the frame owns a reference.
+template <class Use>
+void for_owned_locals(const _PyInterpreterFrame* frame, const PyCodeObject* code, Use use) {
+    for (int i = 0; i < code->co_nlocalsplus; ++i)
+        if (object_in(frame->localsplus[i]) != nullptr && !is_borrowed(frame->localsplus[i]))
+            use(object_in(frame->localsplus[i]));
+}
+
+// Calls `use` with each object that the evaluation stack of a frame borrows, and with each borrowed local if
+// `with_locals`. They are in use, such as the result of a function that returns: `use` takes back the reference of
+// their owner, so that the search finds a reference too few, as if these were references of their own.
+template <class Use>
+void for_borrowed(const _PyInterpreterFrame* frame, const PyCodeObject* code, bool with_locals, Use use) {
+#if PY_VERSION_HEX >= 0x030E0000
+    const Slot* stack = frame->localsplus + code->co_nlocalsplus;
+    for (const Slot* slot = with_locals ? frame->localsplus : stack; slot < frame->stackpointer; ++slot)
+        if (is_borrowed(*slot) && object_in(*slot) != nullptr)
+            use(object_in(*slot));
+#else
+    (void)frame, (void)code, (void)with_locals, (void)use;
 #endif
-#endif
+}
 
 // Whether running functions of the program alone refer to a few objects. Most scopes that end leave no others, so this
 // comes before an `Explanation`, and compares each local with each object. It runs no Python code.
@@ -616,7 +651,6 @@ public:
             each.left = Py_REFCNT(each.object) - each.own;
             missing += each.left != 0;
         }
-#if PY_VERSION_HEX < 0x030E0000
         PyThreadState* here = PyThreadState_Get();
         search_frames(here, false);
         for (PyThreadState* thread = PyInterpreterState_ThreadHead(here->interp); thread != nullptr && missing != 0;
@@ -625,16 +659,16 @@ public:
                 search_frames(thread, false);
         if (missing != 0)
             search_frames(here, true);
-#endif
         return missing == 0;
     }
 
 private:
-    void count(const PyObject* value) {
+    void count(const PyObject* value, Py_ssize_t references = 1) {
         for (One& each : ones)
             if (each.object == value) {
-                --each.left;
-                missing += each.left == 0 ? -1 : each.left == -1;
+                missing -= each.left != 0;
+                each.left -= references;
+                missing += each.left != 0;
             }
     }
     void search_dict(PyObject* dict) {
@@ -646,28 +680,30 @@ private:
         while (PyDict_Next(dict, &position, nullptr, &value))
             count(value);
     }
-#if PY_VERSION_HEX < 0x030E0000
     // Searches the locals of running functions but those of libraries, or the globals of the user's.
     void search_frames(const PyThreadState* thread, bool of_globals) {
         for (const _PyInterpreterFrame* frame = innermost_frame(thread); frame != nullptr && missing != 0;
              frame = frame->previous) {
             PyCodeObject* code = code_of(frame);
-            Author author = code == nullptr ? UNKNOWN : files->of(code->co_filename);
-            if (author != USER && author != MIXED)
+            if (code == nullptr)
                 continue;
+            Author author = files->of(code->co_filename);
+            bool is_program = author == USER || author == MIXED;
             if (of_globals) {
                 if (author == USER && PyDict_CheckExact(frame->f_globals))
                     search_dict(frame->f_globals);
-            } else if (code->co_flags & CO_OPTIMIZED) {
-                for (int i = 0; i < code->co_nlocalsplus; ++i)
-                    if (frame->localsplus[i] != nullptr)
-                        count(frame->localsplus[i]);
-            } else if (frame->f_locals != nullptr && PyDict_CheckExact(frame->f_locals)) {
-                search_dict(frame->f_locals);
+                continue;
             }
+            // An owner is in the same frame or in an outer one, so no search ends between a borrower and its owner.
+            for_borrowed(frame, code, !is_program, [this](PyObject* value) { count(value, -1); });
+            if (!is_program)
+                continue;
+            if (code->co_flags & CO_OPTIMIZED)
+                for_owned_locals(frame, code, [this](PyObject* value) { count(value); });
+            else if (frame->f_locals != nullptr && PyDict_CheckExact(frame->f_locals))
+                search_dict(frame->f_locals);
         }
     }
-#endif
 };
 
 class Explanation {
@@ -864,18 +900,18 @@ private:
         return 0;
     }
 
-    void count(PyObject* object) {
+    void count(PyObject* object, Py_ssize_t references = 1) {
         switch (role_of(object)) {
         case SOUGHT_ONE:
         case PLAIN: {
             auto [node, is_new] = nodes.emplace(object, Node{});
-            ++node->second.count;
+            node->second.count += references;
             if (is_new)
                 waiting.push_back(object);
             break;
         }
         case USERS:
-            if (users.add(object))
+            if (references > 0 && users.add(object))
                 waiting.push_back(object);
             break;
         default:
@@ -967,14 +1003,15 @@ private:
 #endif
     }
 
-#if PY_VERSION_HEX < 0x030E0000
     // Notes the sought objects among the locals of a running function of a library.
     void keep_locals(const _PyInterpreterFrame* frame, PyCodeObject* code) {
-        for (int i = 0; i < code->co_nlocalsplus; ++i)
-            if (frame->localsplus[i] != nullptr && sought.count(frame->localsplus[i])) {
-                kept_by_functions.push_back(frame->localsplus[i]);
+        for (int i = 0; i < code->co_nlocalsplus; ++i) {
+            PyObject* value = object_in(frame->localsplus[i]);
+            if (value != nullptr && sought.count(value)) {
+                kept_by_functions.push_back(value);
                 functions.push_back(Py_NewRef(reinterpret_cast<PyObject*>(code)));
             }
+        }
     }
     bool count_frames_of(PyThreadState* thread, PyObject* hidden) {
         for (const _PyInterpreterFrame* frame = innermost_frame(thread); frame != nullptr; frame = frame->previous) {
@@ -982,14 +1019,13 @@ private:
             if (code == nullptr || frame->f_globals == hidden)
                 continue;
             Author author = author_of(code);
+            for_borrowed(frame, code, author == LIBRARIES, [this](PyObject* value) { count(value, -1); });
             if (author == LIBRARIES)
                 keep_locals(frame, code);
             if (author == LIBRARIES || author == UNKNOWN)
                 continue;
             if (code->co_flags & CO_OPTIMIZED) {
-                for (int i = 0; i < code->co_nlocalsplus; ++i)
-                    if (frame->localsplus[i] != nullptr)
-                        count(frame->localsplus[i]);
+                for_owned_locals(frame, code, [this](PyObject* value) { count(value); });
                 if (nodes.size() >= sought.size() && is_direct())
                     return true;
             } else if (frame->f_locals != nullptr && PyDict_CheckExact(frame->f_locals)) {
@@ -1000,9 +1036,6 @@ private:
         }
         return false;
     }
-#else
-    bool count_frames_of(PyThreadState*, PyObject*) { return false; }
-#endif
 };
 
 }  // namespace scopes

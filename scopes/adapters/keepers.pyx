@@ -114,7 +114,6 @@ cdef extern from "scopes/adapters/keepers.h" namespace "scopes" nogil:
         void release_later()
 
 cdef extern from "scopes/adapters/keepers.h" namespace "scopes" nogil:
-    bint READS_LOCALS
     cdef cppclass Files:
         void put(PyObject* name, int author)
         void forget_others()
@@ -573,7 +572,7 @@ cdef class Keepers:
         cdef Direct* direct
         cdef vector[PyObject*] found
         cdef bint is_shared = False
-        if not READS_LOCALS or self.is_incomplete or len(objects) > _FEW:
+        if self.is_incomplete or len(objects) > _FEW:
             return False
         self.find_globals()
         direct = new Direct(&self.files, objects)
@@ -620,8 +619,7 @@ cdef class Keepers:
         try:
             if older < 0:
                 older = self.first
-            # On Python 3.14 and later, only what the known keepers hold is kept.
-            if is_strict or is_older or not READS_LOCALS:
+            if is_strict or is_older:
                 return walk.find(sought, older, is_strict, older if is_older else self.count)
             return walk.find_unexplained(sought, older, self.count, hidden)
         finally:

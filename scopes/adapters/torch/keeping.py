@@ -257,31 +257,32 @@ def _holds_constants(of: Any) -> bool:
 
 
 def _verdict_on(kind: type) -> int:
-    bases = kind.__mro__
+    # No `in kind.__mro__`: it compares classes with `==`, and a metaclass may define that.
     name = str(kind.__module__)  # code may create a class without a module
-    if torch.Tensor in bases:
-        if DisposedTensor in bases or kind.__module__.startswith("torch._subclasses."):
+    if issubclass(kind, torch.Tensor):
+        if issubclass(kind, DisposedTensor) or kind.__module__.startswith("torch._subclasses."):
             return 0
         return keepers.SOUGHT if kind in _WITHOUT_PARTS else _WRAPPER
     verdict = keepers.OWN if _is_users(name) else 0
-    if type in bases or ModuleType in bases or weakref.ref in bases or BaseException in bases:
+    if issubclass(kind, (type, ModuleType, weakref.ref, BaseException)):
         return verdict
-    if Enum in bases or kind in _PLAIN or _holds_constants(kind):
+    if issubclass(kind, Enum) or kind in _PLAIN or _holds_constants(kind):
         return verdict
-    if dict in bases:
+    if issubclass(kind, dict):
         verdict |= keepers.VALUES
-    elif any(base in bases for base in (list, tuple, set, frozenset, deque)) or kind in _REFERRING:
+    elif issubclass(kind, (list, tuple, set, frozenset, deque)) or kind in _REFERRING:
         verdict |= keepers.ITEMS
     if kind is _Cache or kind is GeneratorType:
         return keepers.REFERENTS | keepers.KEEPER | keepers.ASK
     if name in _CONTAINERS:
         return verdict | keepers.ATTRIBUTES
-    if _Recorded in bases:
+    if issubclass(kind, _Recorded):
         return keepers.ATTRIBUTES | keepers.ALWAYS | keepers.FOREIGN_CODE
-    if any(base in bases for base in _ALWAYS):
+    if issubclass(kind, _ALWAYS):
         verdict |= keepers.ATTRIBUTES | keepers.ALWAYS
-    elif any(base in bases for base in _OLDER) or (
-        tuple not in bases and frozenset not in bases and any(_is_keeping(base.__module__) for base in bases)
+    elif issubclass(kind, _OLDER) or (
+        not issubclass(kind, (tuple, frozenset))
+        and any(_is_keeping(base.__module__) for base in kind.__mro__)
     ):
         verdict |= keepers.ATTRIBUTES | keepers.KEEPER
     if _is_library(name):
@@ -326,7 +327,7 @@ def _globals_with_tensors(name: str, module: Any) -> tuple[str, ...]:
 
 # Check the class: `isinstance` may run code of lazily imported objects.
 def _is_tensor(value: Any) -> bool:
-    return torch.Tensor in type(value).__mro__
+    return issubclass(type(value), torch.Tensor)
 
 
 def _may_hold_tensors(value: Any) -> bool:
@@ -334,7 +335,7 @@ def _may_hold_tensors(value: Any) -> bool:
 
 
 def _parts(kind: type) -> tuple[str, ...]:
-    return tuple(name for base, names in _PARTS.items() if base in kind.__mro__ for name in names)
+    return tuple(name for base, names in _PARTS.items() if issubclass(kind, base) for name in names)
 
 
 def _is_shared(x: Any) -> bool:

@@ -261,7 +261,7 @@ def gradients() -> list[tuple[Any, Any]]:
     try:
         with _NoFunctions():
             for x in gc.get_objects():
-                if torch.Tensor in type(x).__mro__ and not getattr(type(x), "is_invalid", False):
+                if issubclass(type(x), torch.Tensor) and not getattr(type(x), "is_invalid", False):
                     gradient = x.grad if x.is_leaf and x.requires_grad else None
                     if gradient is not None:
                         found.append((x, gradient))

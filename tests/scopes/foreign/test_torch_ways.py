@@ -101,6 +101,46 @@ def test_a_running_function_of_a_library_keeps_its_locals(
         assert is_disposed(x) == (module is users)
 
 
+@both
+@pytest.mark.parametrize("way", ["finish_with_an_argument", "finish_with_a_list"])
+def test_a_running_function_of_a_library_keeps_its_arguments(
+    way: str, exact: bool, library: Any, users: Any
+) -> None:
+    for module in (library, users):
+        with scopes.torch.owning(exact=exact):
+            scope = new_dispose_scope()
+            x = torch.ones(2)
+            getattr(module, way)(x, scope.dispose)
+        assert is_disposed(x) == (module is users)
+
+
+@both
+def test_a_running_function_of_a_library_keeps_what_a_list_of_its_caller_holds(
+    exact: bool, library: Any, users: Any
+) -> None:
+    for module in (library, users):
+        with scopes.torch.owning(exact=exact):
+            scope = new_dispose_scope()
+            items = [torch.ones(2)]
+            module.finish_with_its_list(items, scope.dispose)
+        assert is_disposed(items[0]) == (module is users)
+
+
+@both
+def test_an_argument_of_a_compiled_function_that_runs_stays(exact: bool) -> None:
+    class Key:
+        def __hash__(self) -> int:
+            scope.dispose()
+            return 0
+
+    with scopes.torch.owning(exact=exact):
+        scope = new_dispose_scope()
+        x = torch.ones(2)
+        found = dict[Any, Any]().get(Key(), x)
+        del x
+    assert not is_disposed(found)
+
+
 @pytest.mark.parametrize(
     ("way", "holder"),
     [
@@ -130,6 +170,35 @@ def test_the_report_names_the_running_function_that_keeps_a_tensor(library: Any)
         library.call_back(lambda: torch.ones(2), scope.dispose)
     (row,) = scopes.torch.kept("called back").rows
     assert row.holder == "call_back(), which runs"
+
+
+@both
+def test_a_local_that_a_block_returns_stays(exact: bool) -> None:
+    def make() -> Any:
+        with new_dispose_scope():
+            local = torch.ones(2)
+            local.add_(1.0)
+            return local
+
+    with scopes.torch.owning(exact=exact):
+        x = make()
+    assert x.tolist() == [2.0, 2.0]
+
+
+@both
+def test_the_items_of_a_list_that_a_block_returns_stay(exact: bool) -> None:
+    def make() -> Any:
+        with new_dispose_scope():
+            items = [torch.ones(2)]
+            other = torch.ones(2)
+            ended.append(other)
+            return items
+
+    ended: list[Any] = []
+    with scopes.torch.owning(exact=exact):
+        (x,) = make()
+    assert x.tolist() == [1.0, 1.0]
+    assert is_disposed(ended[0])
 
 
 def test_what_a_block_returns_stays() -> None:

@@ -990,6 +990,18 @@ def call_back(function: Any, finish: Any) -> Any:
     return held
 
 
+def finish_with_an_argument(x: Any, finish: Any) -> None:
+    finish()
+
+
+def finish_with_a_list(x: Any, finish: Any) -> None:
+    finish_with_its_list([x], finish)
+
+
+def finish_with_its_list(items: list[Any], finish: Any) -> None:
+    finish()
+
+
 def call_back_from_a_list(function: Any, finish: Any) -> Any:
     held = [{"x": function()}]
     finish()
