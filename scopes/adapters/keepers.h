@@ -8,6 +8,7 @@
 #include <Python.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <unordered_map>
 #include <unordered_set>
@@ -593,6 +594,13 @@ inline PyCodeObject* code_of(const _PyInterpreterFrame* frame) {
     return code != nullptr && PyCode_Check(code) ? reinterpret_cast<PyCodeObject*>(code) : nullptr;
 }
 
+// The generator or coroutine that a frame belongs to, or null.
+inline const PyObject* generator_of(const _PyInterpreterFrame* frame) {
+    if (frame->owner != FRAME_OWNED_BY_GENERATOR)
+        return nullptr;
+    return reinterpret_cast<const PyObject*>(reinterpret_cast<const char*>(frame) - offsetof(PyGenObject, gi_iframe));
+}
+
 // Calls `use` with each local of a frame to which the frame owns a reference.
 template <class Use>
 void for_owned_locals(const _PyInterpreterFrame* frame, const PyCodeObject* code, Use use) {
@@ -719,6 +727,7 @@ class Explanation {
     // The counted references of sought objects, and of plain objects on the way to them.
     std::unordered_map<PyObject*, Node> nodes;
     Objects users;  // the user's objects that were visited
+    Objects running;  // generators that run: their locals were counted as those of running functions
     std::vector<PyObject*> waiting;
     std::vector<PyObject*> users_globals;
     std::unordered_set<PyObject*> noted;  // what `unknown_kinds` and `unknown_files` have
@@ -748,6 +757,7 @@ public:
     void restart(bool wide, size_t most) {
         nodes.clear();
         users.clear();
+        running.clear();
         waiting.clear();
         users_globals.clear();
         noted.clear();
@@ -879,7 +889,7 @@ private:
         }
     }
     void traverse(PyObject* object, visitproc visit) {
-        if (PyObject_IS_GC(object) && PyObject_GC_IsTracked(object)) {
+        if (PyObject_IS_GC(object) && PyObject_GC_IsTracked(object) && !running.has(object)) {
             kind = Py_TYPE(object);
             is_users = users.has(object);
             kind->tp_traverse(object, visit, this);
@@ -1018,6 +1028,8 @@ private:
             PyCodeObject* code = code_of(frame);
             if (code == nullptr || frame->f_globals == hidden)
                 continue;
+            if (generator_of(frame) != nullptr)
+                running.add(generator_of(frame));
             Author author = author_of(code);
             for_borrowed(frame, code, author == LIBRARIES, [this](PyObject* value) { count(value, -1); });
             if (author == LIBRARIES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import importlib
 import itertools
@@ -199,6 +200,54 @@ def test_the_items_of_a_list_that_a_block_returns_stay(exact: bool) -> None:
         (x,) = make()
     assert x.tolist() == [1.0, 1.0]
     assert is_disposed(ended[0])
+
+
+def steps_with_scopes() -> Iterator[list[Any]]:
+    with new_dispose_scope():
+        items = [torch.ones(2)]
+        yield items
+    scope = new_dispose_scope()
+    items = [torch.ones(2)]
+    yield items
+    end_scope(scope)
+
+
+def end_scope(scope: Any) -> None:
+    scope.dispose()
+
+
+@both
+def test_what_the_locals_of_a_running_generator_hold_ends(exact: bool) -> None:
+    made = []
+    with scopes.torch.owning(exact=exact):
+        generator = steps_with_scopes()
+        for (x,) in generator:
+            made.append(x)
+    assert [is_disposed(x) for x in made] == [True, True]
+
+
+@both
+def test_what_a_compiled_function_collects_from_a_running_generator_stays(exact: bool) -> None:
+    with scopes.torch.owning(exact=exact):
+        generator = steps_with_scopes()
+        made = list(generator)
+    assert [is_disposed(x) for (x,) in made] == [False, False]
+
+
+@both
+def test_what_the_locals_of_a_running_coroutine_hold_ends(exact: bool) -> None:
+    async def make() -> list[Any]:
+        with new_dispose_scope():
+            items = [torch.ones(2)]
+            await asyncio.sleep(0)
+        return items
+
+    async def make_both() -> list[list[Any]]:
+        return await asyncio.gather(make(), make())
+
+    with scopes.torch.owning(exact=exact):
+        made = asyncio.run(make_both())
+    assert [is_disposed(x) for (x,) in made] == [True, True]
 
 
 def test_what_a_block_returns_stays() -> None:
