@@ -137,6 +137,8 @@ def test_the_report_of_a_program_that_ends_without_one_names_the_leaking_line_fi
     assert "held by trainer.outputs" in err
     known = f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
     assert known in err or "no report of its own" in err  # Linux tells it from version 6.15 on
+    *_, verdict = err.strip().splitlines()
+    assert f"keeps more and more: train.py:{LEAKING_LINE} in " in verdict
     assert run.left() == []
 
 
