@@ -206,3 +206,20 @@ def test_keep_vars_returns_the_parameters_themselves():
 def test_a_name_that_is_no_str_is_an_error():
     with pytest.raises(TypeError, match="the name of a buffer must be a str, not 1: write '1'"):
         nn.Module().register_buffer(1, tensor.ones((1,)))
+
+
+@pytest.mark.parametrize("assign", [False, True])
+def test_buffers_of_integers_are_loaded(assign):
+    class Counter(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("count", tensor.zeros((2,), dtype="int64"))
+            self.weight = nn.Parameter(tensor.ones(2))
+
+    module = Counter()
+    state = {"count": tensor.tensor([3, 4]), "weight": tensor.tensor([5.0, 6.0])}
+    module.load_state_dict(state, assign=assign)
+    assert (module.count.tolist(), module.weight.tolist()) == ([3, 4], [5.0, 6.0])
+    if assign:
+        with pytest.raises(TypeError, match="weight requires grad, but is int64 in the state dict"):
+            module.load_state_dict({**state, "weight": tensor.tensor([1, 2])}, assign=True)
