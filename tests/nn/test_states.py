@@ -221,5 +221,5 @@ def test_buffers_of_integers_are_loaded(assign):
     module.load_state_dict(state, assign=assign)
     assert (module.count.tolist(), module.weight.tolist()) == ([3, 4], [5.0, 6.0])
     if assign:
-        with pytest.raises(TypeError, match="weight requires grad, but is int64 in the state dict"):
+        with pytest.raises(TypeError, match="'weight' requires grad, but is int64 in the state dict"):
             module.load_state_dict({**state, "weight": tensor.tensor([1, 2])}, assign=True)
