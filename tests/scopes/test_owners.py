@@ -238,6 +238,21 @@ def test_an_error_in_nested_blocks_gets_one_note() -> None:
     assert len(caught.value.__notes__) == 1
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads a file of Linux")
+def test_address_space_for_a_report_is_reserved_once() -> None:
+    def address_space() -> int:
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * os.sysconf(
+            "SC_PAGE_SIZE"
+        )
+
+    with scopes.track():
+        before = address_space()
+    for _ in range(50):
+        with scopes.track():
+            pass
+    assert address_space() < before + 10 * 2**20
+
+
 @pytest.mark.parametrize("error", [ValueError("can't allocate memory"), RuntimeError("other"), KeyError(3)])
 def test_other_errors_get_no_note(error: Exception) -> None:
     with pytest.raises(type(error)) as caught, scopes.track():
