@@ -195,7 +195,7 @@ def test_private_names_are_used_only_where_no_public_way_exists() -> None:
 def test_private_names_are_found_in_each_form() -> None:
     source = """
 import tensor._tensor
-from scopes.adapters.torch import keeping
+from scopes.adapters.torch import keepers
 from tensor._advice import _NAMES
 
 PROGRAM = "import tensor\\ntensor.ones(2)._array"
@@ -207,8 +207,8 @@ class Own:
 
 
 def test(monkeypatch):
-    x = keeping._INSTALLED
-    monkeypatch.setattr(keeping, "_is_keeper", None)
+    x = keepers._INSTALLED
+    monkeypatch.setattr(keepers, "_is_keeper", None)
     monkeypatch.setattr("tensor.tape.recipes._SMALL", 0)
     assert not x._no_such_name
 """

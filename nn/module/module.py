@@ -21,7 +21,7 @@ from scopes._shared.advice import advise_calls_of
 from scopes._shared.naming import set_module
 from scopes._shared.on_demand import ModuleOnDemand, in_snake_case
 from scopes._shared.tracebacks import clear_frames_of
-from scopes.core.keeping import add_keeper, forget_keeper, note_held
+from scopes.core.keepers import add_keeper, forget_keeper, note_held
 from scopes.core.scope import owner_of
 from scopes.tracking.members import show_members
 from scopes.tracking.memory_owners import note_role

@@ -27,6 +27,7 @@ _MOVED = {
     "scopes.core.compound": "scopes.core.scope",
     "scopes.core.disposable": "scopes.core.scope",
     "scopes.core.guard": "scopes._shared.guard",
+    "scopes.core.keeping": "scopes.core.keepers",
     "scopes.core.resources": "scopes.core.scope",
     "scopes.core.tables": "scopes._shared.html",
     "scopes.core.tracebacks": "scopes._shared.tracebacks",

@@ -655,8 +655,8 @@ cdef dict _adapter_by_kind = {}
 cdef tuple _kinds = ()
 # Adapters that search for new objects, because their library does not report them.
 cdef list _late = []
-# The adapter that knows which objects outlive a scope. There is at most one.
-cdef object _keeping = None
+# The adapter that finds which objects outlive a scope, by `find_kept`. There is at most one.
+cdef object _finder = None
 # Whether `_warn_of_fault` has warned.
 cdef bint _has_warned = False
 
@@ -671,10 +671,10 @@ def add_adapter(adapter):
     NotImplementedError
         If `adapter` has `find_kept`, and another adapter has it too.
     """
-    global _kinds, _keeping
-    if adapter.find_kept is not None and _keeping is not None and _keeping is not adapter:
+    global _kinds, _finder
+    if adapter.find_kept is not None and _finder is not None and _finder is not adapter:
         raise NotImplementedError(
-            f"{adapter.library} and {_keeping.library} both have find_kept: only one adapter may have it"
+            f"{adapter.library} and {_finder.library} both have find_kept: only one adapter may have it"
         )
     _adapters.append(adapter)
     _adapter_by_kind.update(dict.fromkeys(adapter.kinds, adapter))
@@ -682,20 +682,20 @@ def add_adapter(adapter):
     if adapter.harvest is not None:
         _late.append(adapter)
     if adapter.find_kept is not None:
-        _keeping = adapter
+        _finder = adapter
 
 
 def count_keepers():
     """Return the number of keepers so far, for `find_kept_by_older`."""
-    return -1 if _keeping is None else _keeping.count_keepers()
+    return -1 if _finder is None else _finder.count_keepers()
 
 
 def find_kept_by_older(objects, older):
     """Return the ids of the `objects` that one of the first `older` keepers keeps."""
-    if _keeping is None:
+    if _finder is None:
         return set()
-    found = {id(x): x for x in objects if issubclass(type(x), _keeping.kinds)}
-    return _keeping.find_kept_by_older(found, older)
+    found = {id(x): x for x in objects if issubclass(type(x), _finder.kinds)}
+    return _finder.find_kept_by_older(found, older)
 
 
 cdef int move_out_kept(DisposeScope scope, list members) except -1:
@@ -706,13 +706,13 @@ cdef int move_out_kept(DisposeScope scope, list members) except -1:
     for member in members:
         if not isinstance(member, Foreign) or member.counters is None or member.link.is_attached:
             continue
-        if (<Foreign>member).is_noticed and (<Foreign>member).adapter is _keeping:
+        if (<Foreign>member).is_noticed and (<Foreign>member).adapter is _finder:
             x = member.subject()
             if x is not None:
                 living.append(x)
     x = None  # `find_kept` counts references
     try:
-        if not living or _keeping.are_explained(living):
+        if not living or _finder.are_explained(living):
             return 0
     except BaseException as error:
         fault = error
@@ -728,7 +728,7 @@ cdef int move_out_kept(DisposeScope scope, list members) except -1:
             try:
                 if fault is not None:
                     raise fault
-                kept = _keeping.find_kept(scope, objects, scope.mark, is_strict)
+                kept = _finder.find_kept(scope, objects, scope.mark, is_strict)
             except BaseException as error:
                 # Nobody knows what else uses these objects. A false end would be worse than a leak.
                 for key in objects:
@@ -749,7 +749,7 @@ cdef int _warn_of_fault(error) except -1:
         _has_warned = True
         where = "".join(format_tb(error.__traceback__)).rstrip()
         warnings.warn(
-            f"scopes could not find out which {_keeping.library} {_keeping.noun}s outlive their scope, so "
+            f"scopes could not find out which {_finder.library} {_finder.noun}s outlive their scope, so "
             f"all of them stay alive. This is a fault of disposescope: {type(error).__name__}: {error}. "
             f"Please report it with these lines:\n{where}",
             RuntimeWarning,
@@ -979,10 +979,10 @@ cdef class _Hooks(Hooks):
     """Fills the hooks of scopes."""
 
     cdef object scope_opens(self, DisposeScope scope):
-        return None if _keeping is None else _keeping.mark()
+        return None if _finder is None else _finder.mark()
 
     cdef int scope_ends(self, DisposeScope scope, set but) except -1:
-        if _keeping is None:
+        if _finder is None:
             return 0
         members = members_of(scope)
         if but is not None:

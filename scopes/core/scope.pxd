@@ -76,7 +76,7 @@ cdef class DisposeScope:
     cdef unsigned long thread
     # Its limits and those of the scopes around it, or None.
     cdef tuple limits
-    # The number of keepers when it was opened; see `keeping.pyx`.
+    # The number of keepers when it was opened; see `keepers.pyx`.
     cdef Py_ssize_t older
     # The result of `Hooks.scope_opens`.
     cdef object mark

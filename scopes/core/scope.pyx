@@ -30,7 +30,7 @@ from libcpp.unordered_map cimport unordered_map
 
 from scopes.core.containers cimport find, find_in, is_closable, is_disposable
 from scopes.core.counters cimport Counters, counters_of
-from scopes.core.keeping cimport held_by_older, is_anything_held, keeper_count
+from scopes.core.keepers cimport held_by_older, is_anything_held, keeper_count
 from scopes.core.limits cimport Limits, count_in_force, when_changed
 
 import gc

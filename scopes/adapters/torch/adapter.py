@@ -8,11 +8,11 @@ from functools import partial
 from types import FrameType
 from typing import Any
 
-from scopes.adapters import keepers
 from scopes.adapters.adapter import Adapter
 from scopes.adapters.foreign import add_adapter
-from scopes.adapters.torch import disposal, keeping, memory
-from scopes.adapters.torch.keeping import KEEPERS
+from scopes.adapters.keepers import USER
+from scopes.adapters.torch import disposal, keepers, memory
+from scopes.adapters.torch.keepers import KEEPERS
 from scopes.adapters.torch.library import torch
 from scopes.core.containers import add_container
 from scopes.core.errors import TensorDisposedError
@@ -32,7 +32,7 @@ class TorchAdapter(Adapter):
 
     mark = staticmethod(KEEPERS.mark)
     are_explained = staticmethod(KEEPERS.are_explained)
-    find_kept = staticmethod(keeping.find_kept)
+    find_kept = staticmethod(keepers.find_kept)
     end = staticmethod(disposal.end)
 
     def count_keepers(self) -> int:
@@ -106,9 +106,9 @@ def _package_that_uses_it() -> str | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = str(frame.f_globals.get("__name__"))
-        if keeping.author_of_file(frame.f_code.co_filename) == keepers.USER:
+        if keepers.author_of_file(frame.f_code.co_filename) == USER:
             package = name.partition(".")[0]
-            return None if package == "__main__" or keeping.opens_scopes(package) else package
+            return None if package == "__main__" or keepers.opens_scopes(package) else package
         frame = frame.f_back
     return None
 

@@ -22,7 +22,7 @@ from scopes.adapters.foreign import Adopter, adopt, leave_alone, run_unreference
 from scopes.adapters.patches import Patches
 from scopes.adapters.torch import gradients, streams
 from scopes.adapters.torch.adapter import ADAPTER
-from scopes.adapters.torch.keeping import KEEPERS
+from scopes.adapters.torch.keepers import KEEPERS
 from scopes.adapters.torch.library import torch
 from scopes.adapters.torch.noting import Watch, can_note, compilation_callbacks, compiling, paused
 from scopes.core.containers import find

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from scopes._shared.naming import set_module
 from scopes.adapters.torch import disposal, memory
-from scopes.adapters.torch.keeping import kept_entries
+from scopes.adapters.torch.keepers import kept_entries
 from scopes.adapters.torch.library import torch
 from scopes.core.scope import current_dispose_scope
 from scopes.reports.leaks import Seen, Snapshot, holder_lines, is_created_throughout

@@ -125,7 +125,7 @@ import torch
 
 import scopes.torch
 from scopes import new_dispose_scope
-from scopes.adapters.torch import keeping
+from scopes.adapters.torch import keepers
 
 
 class Meta(type):

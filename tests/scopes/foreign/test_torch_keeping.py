@@ -23,7 +23,7 @@ from scopes import TensorDisposedError, new_dispose_scope
 
 torch = pytest.importorskip("torch")
 import scopes.torch  # noqa: E402
-from scopes.adapters.torch import keeping  # noqa: E402
+from scopes.adapters.torch import keepers  # noqa: E402
 from scopes.lowlevel import owner_of  # noqa: E402
 
 both = pytest.mark.parametrize("exact", [False, True], ids=["functions", "operators"])
@@ -91,7 +91,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder: Path = tmp_path_factory.mktemp("installed")
     (folder / "keeping_library.py").write_text(LIBRARY, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(keeping, "_INSTALLED", (*keeping._INSTALLED, f"{folder}{os.sep}"))
+        patched.setattr(keepers, "_INSTALLED", (*keepers._INSTALLED, f"{folder}{os.sep}"))
         patched.syspath_prepend(folder)
         yield importlib.import_module("keeping_library")
         sys.modules.pop("keeping_library", None)
@@ -394,16 +394,16 @@ def fill(places: Any, x: Any) -> None:
 
 
 def test_names_of_constants_are_those_of_classes_and_caches() -> None:
-    for name in keeping._CONSTANTS:
+    for name in keepers._CONSTANTS:
         module, _, attribute = name.rpartition(".")
         pytest.importorskip(module.partition(".")[0])
         x = getattr(importlib.import_module(module), attribute)
-        assert keeping._holds_constants(x)
-        assert not (keeping._verdict_on(x) if isinstance(x, type) else keeping._is_keeper(x))
+        assert keepers._holds_constants(x)
+        assert not (keepers._verdict_on(x) if isinstance(x, type) else keepers._is_keeper(x))
 
 
 def test_caches_of_this_package_are_not_searched() -> None:
-    assert not keeping._is_keeper(keeping._is_installed_at)
+    assert not keepers._is_keeper(keepers._is_installed_at)
 
 
 def negative(x: Any) -> Any:
@@ -527,7 +527,7 @@ def test_a_tensor_among_strings_and_numbers_that_earlier_walks_met_is_kept(libra
             with new_dispose_scope():
                 x = torch.ones(1)
                 library.remember(torch.ones(1))  # a walk looks for what holds this
-        assert names <= set(keeping.KEEPERS.leaves())
+        assert names <= set(keepers.KEEPERS.leaves())
         with new_dispose_scope():
             names.remove("part 7")
             names.add(torch.full((1,), 1.0))
@@ -555,7 +555,7 @@ def test_walks_remember_only_small_objects_of_pythons_own_classes(library: Any) 
     with scopes.torch.owning(), new_dispose_scope():
         x = torch.ones(1)
         library.remember(torch.ones(1))
-    leaves = keeping.KEEPERS.leaves()
+    leaves = keepers.KEEPERS.leaves()
     assert {type(each) for each in leaves} <= {
         str,
         bytes,
@@ -582,7 +582,7 @@ def test_walks_remember_a_bounded_number_of_objects_and_forget_them_in_time() ->
         with new_dispose_scope():
             x = torch.ones(1)
             data.cache[0] = torch.ones(1)
-        leaves = keeping.KEEPERS.leaves()
+        leaves = keepers.KEEPERS.leaves()
         assert 50_000 < len(leaves) <= 100_000
         assert sum(map(sys.getsizeof, leaves)) <= 8 << 20
         del leaves
@@ -591,10 +591,10 @@ def test_walks_remember_a_bounded_number_of_objects_and_forget_them_in_time() ->
             with new_dispose_scope():
                 x = torch.ones(1)
                 data.cache[0] = torch.ones(1)
-        assert len(keeping.KEEPERS.leaves()) < 50_000
+        assert len(keepers.KEEPERS.leaves()) < 50_000
     assert is_disposed(x)
-    keeping.KEEPERS.forget_leaves()
-    assert keeping.KEEPERS.leaves() == []
+    keepers.KEEPERS.forget_leaves()
+    assert keepers.KEEPERS.leaves() == []
 
 
 def test_what_an_object_keeps_ends_with_the_scope_that_is_older_than_the_object(library: Any) -> None:
@@ -716,7 +716,7 @@ def test_the_report_counts_on_where_it_takes_no_further_row(library: Any, monkey
     with scopes.torch.owning(), new_dispose_scope("a full report"):
         cache.update(torch.ones(1))
     (row,) = scopes.torch.kept("a full report").rows
-    monkeypatch.setattr("scopes.adapters.torch.keeping._MAX_ENTRIES", 0)
+    monkeypatch.setattr("scopes.adapters.torch.keepers._MAX_ENTRIES", 0)
     for name in ("a full report", "one more row"):
         with scopes.torch.owning(), new_dispose_scope(name):
             cache.update(torch.ones(1))
@@ -728,11 +728,11 @@ def test_the_report_counts_on_where_it_takes_no_further_row(library: Any, monkey
 
 def test_a_library_that_loads_its_use_of_pytorch_later_keeps_from_then_on(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "lazy_library", types.ModuleType("lazy_library"))
-    assert not keeping._uses_torch("lazy_library")
+    assert not keepers._uses_torch("lazy_library")
     inner = types.ModuleType("lazy_library.cache")
     inner.torch = torch
     monkeypatch.setitem(sys.modules, "lazy_library.cache", inner)
-    assert keeping._uses_torch("lazy_library")
+    assert keepers._uses_torch("lazy_library")
 
 
 def test_an_object_of_a_class_without_a_module_keeps_nothing() -> None:

@@ -17,7 +17,7 @@ from scopes import TensorDisposedError, current_dispose_scope, new_dispose_scope
 
 torch = pytest.importorskip("torch")
 import scopes.torch  # noqa: E402
-from scopes.adapters.torch import keeping  # noqa: E402
+from scopes.adapters.torch import keepers  # noqa: E402
 
 both = pytest.mark.parametrize("exact", [False, True], ids=["functions", "operators"])
 
@@ -217,7 +217,7 @@ class ExactModel(torch.nn.Module):
 @pytest.fixture
 def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     (tmp_path / "exact_models.py").write_text(MODELS)
-    monkeypatch.setattr(keeping, "_INSTALLED", (*keeping._INSTALLED, f"{tmp_path}{os.sep}"))
+    monkeypatch.setattr(keepers, "_INSTALLED", (*keepers._INSTALLED, f"{tmp_path}{os.sep}"))
     monkeypatch.syspath_prepend(tmp_path)
     yield importlib.import_module("exact_models")
     del sys.modules["exact_models"]

@@ -19,7 +19,7 @@ from scopes import new_dispose_scope
 
 torch = pytest.importorskip("torch")
 import scopes.torch  # noqa: E402
-from scopes.adapters.torch import keeping  # noqa: E402
+from scopes.adapters.torch import keepers  # noqa: E402
 
 both = pytest.mark.parametrize("exact", [False, True], ids=["functions", "operators"])
 
@@ -51,7 +51,7 @@ def copied(folder: Path, name: str) -> Any:
 def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     folder: Path = tmp_path_factory.mktemp("installed")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(keeping, "_INSTALLED", (*keeping._INSTALLED, f"{folder}{os.sep}"))
+        patched.setattr(keepers, "_INSTALLED", (*keepers._INSTALLED, f"{folder}{os.sep}"))
         patched.syspath_prepend(folder)
         yield copied(folder, "ways_of_a_library")
         sys.modules.pop("ways_of_a_library", None)
@@ -155,7 +155,7 @@ def test_an_argument_of_a_compiled_function_that_runs_stays(exact: bool) -> None
 def test_the_report_names_what_keeps_a_tensor_also_the_second_time(
     way: str, holder: str, library: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeping, "_searches", itertools.count())
+    monkeypatch.setattr(keepers, "_searches", itertools.count())
     gc.unfreeze()  # tests run with older objects frozen, and the search for names does not see those
     for turn in ("first", "second"):
         name = f"{turn}, {way}"

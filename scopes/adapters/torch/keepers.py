@@ -207,7 +207,7 @@ def _is_library(name: str) -> bool:
     return _is_installed(name) and _uses_torch(name.partition(".")[0])
 
 
-def _is_keeping(name: str) -> bool:
+def _may_keep(name: str) -> bool:
     """Return whether objects of a module's classes may keep tensors. PyTorch's private modules may not."""
     return _is_library(name) and not (name.startswith("torch.") and "._" in name)
 
@@ -281,8 +281,7 @@ def _verdict_on(kind: type) -> int:
     if issubclass(kind, _ALWAYS):
         verdict |= keepers.ATTRIBUTES | keepers.ALWAYS
     elif issubclass(kind, _OLDER) or (
-        not issubclass(kind, (tuple, frozenset))
-        and any(_is_keeping(base.__module__) for base in kind.__mro__)
+        not issubclass(kind, (tuple, frozenset)) and any(_may_keep(base.__module__) for base in kind.__mro__)
     ):
         verdict |= keepers.ATTRIBUTES | keepers.KEEPER
     if _is_library(name):
@@ -299,13 +298,13 @@ def _is_keeper(x: Any) -> bool:
     """
     if isinstance(x, GeneratorType):
         frame = x.gi_frame  # None if another thread has ended the generator
-        return frame is not None and _is_keeping(str(frame.f_globals.get("__name__")))
+        return frame is not None and _may_keep(str(frame.f_globals.get("__name__")))
     name = str(getattr(x, "__module__", None))
     package = name.partition(".")[0]
     if package in _OURS or _holds_constants(x):
         return False
     is_users = package not in sys.stdlib_module_names and not _is_installed(name)
-    return is_users or _is_keeping(name)
+    return is_users or _may_keep(name)
 
 
 def _is_transient(x: Any) -> bool:

@@ -74,7 +74,7 @@ def add_keeper(x):
     --------
     >>> import tensor
     >>> from scopes import new_dispose_scope
-    >>> from scopes.core.keeping import add_keeper, note_held
+    >>> from scopes.core.keepers import add_keeper, note_held
     >>> class Cache:
     ...     def __init__(self):
     ...         add_keeper(self)
