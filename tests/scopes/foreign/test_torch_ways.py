@@ -243,7 +243,7 @@ def test_what_the_locals_of_a_running_coroutine_hold_ends(exact: bool) -> None:
         return items
 
     async def make_both() -> list[list[Any]]:
-        return await asyncio.gather(make(), make())
+        return list(await asyncio.gather(make(), make()))
 
     with scopes.torch.owning(exact=exact):
         made = asyncio.run(make_both())
