@@ -78,3 +78,21 @@ def names_of_ended_scope(x: object) -> tuple[str | None, ...]: ...
 def run_unreferenced(function: Callable[..., Any], *xs: object) -> Any: ...
 def raise_if_disposed(x: object) -> None: ...
 def how_it_ended(x: object) -> tuple[str, object] | None: ...
+
+@final
+class Ender:
+    def __init__(
+        self,
+        kind: type,
+        disposed: type,
+        attributes: dict[str, Any],
+        shells: list[Any],
+        mode_count: Callable[[], int],
+        swap: Callable[[Any, Any], object],
+        count_uses: Callable[[int], int] | None,
+        own_uses: int,
+        end_other: Callable[[Any, bool], tuple[tuple[int, ...] | None, Any]],
+        note_held: Callable[[Any, Any], object],
+        note_freed: Callable[[int], object],
+    ) -> None: ...
+    def end(self, x: Any, is_safe: bool) -> tuple[tuple[int, ...] | None, Any]: ...

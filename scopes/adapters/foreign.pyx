@@ -1306,3 +1306,134 @@ def hiding(function):
             hide_births(-1)
 
     return called
+
+
+# Ends of tensors without Python code: a training loop ends a few in each step, because they still have names.
+
+
+cdef extern from *:
+    """
+    static PyObject* scopes_value_of(PyObject* descriptor, PyObject* x) {
+        PyGetSetDef* definition = ((PyGetSetDescrObject*)descriptor)->d_getset;
+        return definition->get(x, definition->closure);
+    }
+    static int scopes_is_attribute(PyObject* descriptor) {
+        return Py_IS_TYPE(descriptor, &PyGetSetDescr_Type)
+            && ((PyGetSetDescrObject*)descriptor)->d_getset->get != NULL;
+    }
+    """
+    # The value of an attribute that C code defines for the class of `x`, or a base of it.
+    object scopes_value_of(PyObject* descriptor, PyObject* x)
+    bint scopes_is_attribute(PyObject* descriptor)
+
+
+# So many freed bytes are counted together.
+cdef double _MUCH_FREED = 65536
+
+
+@cython.final
+cdef class Ender:
+    """Disposes the usual tensors of PyTorch; see ``scopes.adapters.torch.disposal``.
+
+    Parameters
+    ----------
+    kind, disposed
+        The class of usual tensors, and that of disposed ones.
+    attributes
+        The descriptors of ``shape``, ``dtype``, ``is_cpu``, ``nbytes``, ``is_leaf``, ``requires_grad`` and
+        ``retains_grad``, and the methods ``_use_count`` and ``untyped_storage``, by name. They are C code.
+    shells
+        Empty tensors of the class `disposed`.
+    mode_count
+        Returns the number of active modes, which see uses of attributes.
+    swap
+        Swaps the implementations of two tensors, or raises a RuntimeError.
+    count_uses
+        Returns the number of references to a storage from C++, or None.
+    own_uses
+        The number of them that belong to the tensor, and to the Python object of its storage.
+    end_other
+        Disposes a tensor in Python: any that `end` can't dispose.
+    note_held
+        Called with a disposed tensor and what has its memory, if that is not freed yet.
+    note_freed
+        Called with a number of freed bytes.
+    """
+
+    cdef object kind, disposed, mode_count, swap, count_uses, end_other, note_held, note_freed
+    cdef object shape, dtype, is_cpu, nbytes, is_leaf, requires_grad, retains_grad, use_count, storage_of
+    cdef list shells
+    cdef Py_ssize_t own_uses
+    cdef bint is_possible
+    # The freed bytes that `note_freed` does not know yet.
+    cdef double freed
+
+    def __init__(
+        self, kind, disposed, dict attributes not None, list shells not None, mode_count, swap, count_uses,
+        Py_ssize_t own_uses, end_other, note_held, note_freed,
+    ):
+        self.kind, self.disposed, self.shells = kind, disposed, shells
+        self.mode_count, self.swap = mode_count, swap
+        self.count_uses, self.own_uses = count_uses, own_uses
+        self.end_other, self.note_held, self.note_freed = end_other, note_held, note_freed
+        self.shape, self.dtype = attributes["shape"], attributes["dtype"]
+        self.is_cpu, self.nbytes = attributes["is_cpu"], attributes["nbytes"]
+        self.is_leaf, self.requires_grad = attributes["is_leaf"], attributes["requires_grad"]
+        self.retains_grad = attributes["retains_grad"]
+        self.use_count, self.storage_of = attributes["_use_count"], attributes["untyped_storage"]
+        self.is_possible = all(
+            [
+                scopes_is_attribute(<PyObject*>each)
+                for each in (
+                    self.shape, self.dtype, self.is_cpu, self.nbytes, self.is_leaf, self.requires_grad,
+                    self.retains_grad,
+                )
+            ]
+        )
+
+    def end(self, x, bint is_safe):
+        """Dispose `x`. Return its shape and dtype; see ``Adapter.end``."""
+        # Attributes of PyTorch's own class call no other code, unless a mode is active.
+        if not is_safe or type(x) is not self.kind or not self.is_possible or not self.shells:
+            return self.end_other(x, is_safe)
+        if is_observed() or self.mode_count():
+            return self.end_other(x, is_safe)
+        try:
+            if not self.value(self.is_cpu, x) or self.may_have_gradient(x):
+                return self.end_other(x, is_safe)
+            shape, dtype = self.value(self.shape, x), self.value(self.dtype, x)
+            nbytes = self.value(self.nbytes, x)
+        except (RuntimeError, NotImplementedError):  # a nested or sparse tensor lacks some of them
+            return self.end_other(x, is_safe)
+        shell = self.shells.pop()
+        x.__class__ = self.disposed
+        try:
+            self.swap(x, shell)
+        except RuntimeError:
+            self.shells.append(shell)
+            x.__class__ = self.kind
+            return self.end_other(x, is_safe)
+        # A graph may return the old implementation as a saved tensor, so keep its class.
+        shell.__class__ = self.kind
+        if self.is_held(shell):
+            self.note_held(x, shell)
+        self.freed += nbytes
+        if self.freed >= _MUCH_FREED:
+            self.note_freed(int(self.freed))
+            self.freed = 0
+        return shape, dtype
+
+    cdef object value(self, descriptor, x):
+        return scopes_value_of(<PyObject*>descriptor, <PyObject*>x)
+
+    cdef bint may_have_gradient(self, x) except -1:
+        return self.value(self.requires_grad if self.value(self.is_leaf, x) else self.retains_grad, x)
+
+    cdef bint is_held(self, x) except -1:
+        """Return whether something else has the memory of `x`: a graph, a view or an export."""
+        if self.count_uses is None:
+            return False
+        try:
+            return self.use_count(x) > 1 or self.count_uses(self.storage_of(x)._cdata) > self.own_uses
+        except (RuntimeError, NotImplementedError):  # no storage
+            return False

@@ -11,7 +11,7 @@ lazy proxy, such as a user of Django's requests, answers with a query of its dat
 """
 
 from cpython.buffer cimport PyObject_CheckBuffer
-from cpython.object cimport PyObject_GenericGetDict, PyTypeObject
+from cpython.object cimport PyObject, PyObject_GenericGetDict, PyTypeObject
 
 import warnings
 from collections import deque
@@ -26,6 +26,18 @@ from types import (
 cdef extern from "Python.h":
     PyTypeObject* Py_TYPE(object x)
     bint PyType_IsSubtype(PyTypeObject* kind, PyTypeObject* base)
+
+cdef extern from *:
+    """
+    // Returns whether a class may have an attribute. If not, `getattr` would take 1,000 instructions to raise an
+    // error. A metaclass with a `__getattr__` may have any attribute.
+    static int scopes_may_have(PyObject* kind, PyObject* name) {
+        PyTypeObject* metaclass = Py_TYPE(kind);
+        return metaclass->tp_getattro != PyType_Type.tp_getattro
+            || _PyType_Lookup((PyTypeObject*)kind, name) != NULL || _PyType_Lookup(metaclass, name) != NULL;
+    }
+    """
+    bint scopes_may_have(PyObject* kind, PyObject* name)
 
 # The base class of disposables; see `know_disposables`.
 cdef type _disposable_base = type(None)
@@ -86,14 +98,23 @@ cdef bint _is_proxy(kind) except -1:
     return False
 
 
+cdef object _attribute_of(kind, str name):
+    """Return an attribute of a class, or None."""
+    return getattr(kind, name, None) if scopes_may_have(<PyObject*>kind, <PyObject*>name) else None
+
+
+cdef bint _has_attribute(kind, str name) except -1:
+    return scopes_may_have(<PyObject*>kind, <PyObject*>name) and hasattr(kind, name)
+
+
 cpdef bint is_disposable(x):
     """Return whether instances of `x`'s class have ``dispose()``; a class itself is no disposable."""
-    return _is_of_base(x) or callable(getattr(type(x), "dispose", None))
+    return _is_of_base(x) or callable(_attribute_of(type(x), "dispose"))
 
 
 cpdef bint is_closable(x):
     """Return whether instances of `x`'s class have ``close()``."""
-    return callable(getattr(type(x), "close", None))
+    return callable(_attribute_of(type(x), "close"))
 
 
 # Types whose attributes are not searched.
@@ -264,7 +285,7 @@ cdef class _Search:
             if held is not None:
                 return held
         else:
-            tell = getattr(type(x), "__disposables__", None)
+            tell = _attribute_of(type(x), "__disposables__")
             if tell is not None:
                 return list(tell(x))
         if issubclass(type(x), _CLOSED) or _is_array(x):
@@ -282,7 +303,7 @@ cdef class _Search:
 
 cdef list _held_by_disposable(x):
     """Return the objects in the disposable `x` as a new list, or None if there are none."""
-    tell = getattr(type(x), "__disposables__", None)
+    tell = _attribute_of(type(x), "__disposables__")
     if tell is not None:
         return list(tell(x))
     return None if _is_of_base(x) or _is_array(x) else _held(x)
@@ -294,7 +315,7 @@ cdef list _held(x):
     kind = type(x)
     if kind is list or kind is tuple:
         return list(x)
-    tell = getattr(kind, "__disposables__", None)
+    tell = _attribute_of(kind, "__disposables__")
     if tell is not None:
         return list(tell(x))
     if _is_of_base(x) or isinstance(x, type):
@@ -304,7 +325,8 @@ cdef list _held(x):
         return list(holder(x))
     if _is_array(x) or _is_proxy(kind):
         return None
-    if issubclass(kind, SimpleNamespace) or hasattr(kind, "__dataclass_fields__") or _is_estimator(kind):
+    is_plain = issubclass(kind, SimpleNamespace) or _has_attribute(kind, "__dataclass_fields__")
+    if is_plain or _is_estimator(kind):
         held = items_of(x)
     elif issubclass(kind, dict) or issubclass(kind, _iterables):
         held = _items_and_keys_of(x)
@@ -350,12 +372,12 @@ cdef bint _is_in_c(kind, name) except -1:
 
 cdef bint _is_estimator(kind):
     """Return whether a class has the methods of a scikit-learn estimator. These store state in attributes."""
-    return callable(getattr(kind, "get_params", None)) and callable(getattr(kind, "set_params", None))
+    return callable(_attribute_of(kind, "get_params")) and callable(_attribute_of(kind, "set_params"))
 
 
 cdef bint _is_array(x):
     """Return whether `x` is a collection of plain values: bytes, a buffer, an array of another library."""
-    return PyObject_CheckBuffer(x) or hasattr(type(x), "__array__")
+    return PyObject_CheckBuffer(x) or _has_attribute(type(x), "__array__")
 
 
 cdef int _refuse(x) except -1:

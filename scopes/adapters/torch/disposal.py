@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scopes.adapters.adapter import raise_unsupported
-from scopes.adapters.foreign import names_of_ended_scope
+from scopes.adapters.foreign import Ender, names_of_ended_scope
 from scopes.adapters.torch import memory, streams
 from scopes.adapters.torch.library import VERSION, torch, tried
 from scopes.core.errors import TensorDisposedError
@@ -111,20 +111,14 @@ def _disposed_in(items: object) -> Iterator[Any]:
         yield from _disposed_in(tuple(items.values()))
 
 
-def end(x: Any, is_safe: bool) -> tuple[tuple[int, ...] | None, Any]:
-    """Dispose the tensor `x`. Return its shape, or None if it has none, and its dtype.
-
-    Without `is_safe`, another thread may be using `x`: only its class changes.
-    """
-    # Attributes of PyTorch's own class call no other code, unless a mode is active.
-    if type(x) is torch.Tensor and is_safe and not _mode_count():
-        return _end(x, torch.Tensor, is_safe)
+def _end(x: Any, is_safe: bool) -> tuple[tuple[int, ...] | None, Any]:
+    """Dispose a tensor that `end` does not dispose itself."""
     # Bypass modes and the `__torch_function__` of the tensor's class.
     with _NoFunctions():
-        return _end(x, type(x), is_safe)
+        return _end_without_functions(x, type(x), is_safe)
 
 
-def _end(x: Any, kind: Any, is_safe: bool) -> tuple[tuple[int, ...] | None, Any]:
+def _end_without_functions(x: Any, kind: Any, is_safe: bool) -> tuple[tuple[int, ...] | None, Any]:
     try:
         shape = x.shape
     except RuntimeError:  # a nested tensor
@@ -362,6 +356,28 @@ def trim() -> None:
     _freed = 0
     if _trim is not None:
         _trim(0)
+
+
+_ATTRIBUTES = (
+    *("shape", "dtype", "is_cpu", "nbytes", "is_leaf", "requires_grad", "retains_grad"),
+    *("_use_count", "untyped_storage"),
+)
+_ender = Ender(
+    torch.Tensor,
+    DisposedTensor,
+    {name: getattr(torch._C.TensorBase, name) for name in _ATTRIBUTES},
+    _shells,
+    _mode_count,
+    _swap,
+    _use_count,
+    _OWN_USES,
+    _end,
+    _note_held,
+    _note_freed,
+)
+#: Disposes the tensor `x`, an argument. Returns its shape, or None if it has none, and its dtype. If the second
+#: argument, `is_safe`, is False, another thread may be using `x`: only its class changes.
+end = _ender.end
 
 
 def resident_bytes() -> int | None:
