@@ -50,6 +50,10 @@ class Adapter:
     #: Called with each object that a weak reference returned, before its use, if the library requires that.
     revive: ClassVar[Callable[[Any], object] | None] = None
 
+    #: Returns whether an object, of exactly one of `kinds`, whose allocation was noted, is a wrapper that is not
+    #: counted or tracked. None: ask `may_own_new` about these objects too.
+    is_wrapper: ClassVar[Callable[[Any], bool] | None] = None
+
     def count_keepers(self) -> int:
         """Return a number that separates the keepers so far from later ones; see `find_kept_by_older`."""
         return -1
@@ -114,7 +118,10 @@ class Adapter:
         return True
 
     def may_own_new(self, x: Any) -> bool | None:
-        """Return whether a scope may own `x`, whose allocation was noted; None: do not count or track `x`."""
+        """Return whether a scope may own `x`, whose allocation was noted; None: do not count or track `x`.
+
+        For new objects of exactly one of `kinds`, `is_wrapper` decides, if there is one.
+        """
         return self.is_adoptable(x)
 
     def disposed_error(self, x: Any) -> TensorDisposedError:

@@ -73,6 +73,18 @@ cdef extern from *:
         return &recording;
     }
 
+    // The object of a weak reference, or None: a new reference.
+    static PyObject* scopes_object_of(PyObject* reference) {
+    #if PY_VERSION_HEX >= 0x030D0000
+        PyObject* object = NULL;
+        if (PyWeakref_GetRef(reference, &object) < 0)
+            return NULL;
+        return object == NULL ? Py_NewRef(Py_None) : object;
+    #else
+        return Py_NewRef(PyWeakref_GetObject(reference));
+    #endif
+    }
+
     static allocfunc scopes_allocator_of(PyObject* kind) {
         return ((PyTypeObject*)kind)->tp_alloc;
     }
@@ -174,6 +186,7 @@ cdef extern from *:
         uint64_t log_start
         PyObject* gradient_of
     scopes_recording* scopes_recording_here() noexcept
+    object scopes_object_of(PyObject* reference)
     void (*scopes_on_set)(PyObject*) noexcept
     allocfunc scopes_allocator_of(PyObject* kind)
     void scopes_set_allocator(PyObject* kind, allocfunc allocator)
@@ -603,12 +616,16 @@ def hide_births(int change):
     scopes_recording_here().hiding += change
 
 
-def log_births(int change):
-    """Begin (1) or end (-1) a log of births, for `may_be_new`. Calls nest. Pauses have no effect on logs."""
+cdef void _log_births(int change) noexcept:
     cdef scopes_recording* here = scopes_recording_here()
     if here.logs == 0:
         here.log_start = _serial
     here.logs += change
+
+
+def log_births(int change):
+    """Begin (1) or end (-1) a log of births, for `may_be_new`. Calls nest. Pauses have no effect on logs."""
+    _log_births(change)
 
 
 cdef bint is_recorded(PyObject* x) noexcept:
@@ -813,7 +830,7 @@ cdef class Foreign(Disposable):
     cdef object subject(self):
         if self.reference is None:
             return None
-        x = self.reference()
+        x = scopes_object_of(<PyObject*>self.reference)
         revive = self.adapter.revive
         if x is not None and revive is not None:
             revive(x)
@@ -928,7 +945,12 @@ cdef bint notice(x) except -1:
     site = None if note.site is NULL else <object>note.site
     _release(&note)
     adapter = _adapter_of(x)
-    may_own = None if is_adopted(x) else adapter.may_own_new(x)
+    if _is_adopted(x):
+        may_own = None
+    elif adapter.is_wrapper is not None and type(x) in _adapter_by_kind:
+        may_own = None if adapter.is_wrapper(x) else True
+    else:
+        may_own = adapter.may_own_new(x)
     if may_own is None:
         if is_owned:
             counters.created_in.fetch_sub(1)
@@ -1019,7 +1041,7 @@ set_hooks(_Hooks())
 def adopt(x):
     """Make the current scope own the new object `x` of another library. A known object keeps its scope."""
     if is_foreign(x):
-        if is_adopted(x):
+        if _is_adopted(x):
             _claim(<Foreign>_by_address[<size_t><PyObject*>x], True)
         else:
             _new(x, _adapter_of(x), True)
@@ -1038,9 +1060,13 @@ cdef int _claim(Foreign foreign, bint is_owned) except -1:
     return 0
 
 
+cdef bint _is_adopted(x) noexcept:
+    return _by_address.find(<size_t><PyObject*>x) != _by_address.end()
+
+
 def is_adopted(x):
     """Return whether `x` has a `Foreign`, alive or disposed."""
-    return _by_address.find(<size_t><PyObject*>x) != _by_address.end()
+    return _is_adopted(x)
 
 
 def dispose_adopted(x):
@@ -1084,7 +1110,7 @@ scopes_on_set = _detach_quietly
 def leave_alone(x):
     """Keep `x` out of all scopes, even if it is the result of a call that still runs."""
     detach_adopted(x)
-    if not is_adopted(x) and is_foreign(x) and _adapter_of(x).is_adoptable(x):
+    if not _is_adopted(x) and is_foreign(x) and _adapter_of(x).is_adoptable(x):
         _new(x, _adapter_of(x), False)
 
 
@@ -1235,12 +1261,12 @@ def raise_if_disposed(x):
 def intercept(self, function, types, args=(), kwargs=None):
     """Call `function` for a mode of PyTorch, and then ``self.take`` with the result."""
     cdef dict keywords = {} if kwargs is None else kwargs
-    log_births(1)
+    _log_births(1)
     try:
         result = function(*args, **keywords)
         self.take(function, result, args, keywords)
     finally:
-        log_births(-1)
+        _log_births(-1)
     return result
 
 
@@ -1249,12 +1275,12 @@ def adopting(function, state, take):
     def called(*args, **kwargs):
         if not state.depth:
             return function(*args, **kwargs)
-        log_births(1)
+        _log_births(1)
         try:
             result = function(*args, **kwargs)
             take(None, result, args, kwargs)
         finally:
-            log_births(-1)
+            _log_births(-1)
         return result
 
     return called
@@ -1266,19 +1292,21 @@ def running_backward(run, watched, state, take):
     While scopes are watched, or no block is open, it calls `watched`. `state` and `take`: see `adopting`.
     """
     def called(*args, **kwargs):
-        if not state.depth or is_watched():
+        cdef scopes_recording* here = scopes_recording_here()
+        # It takes less time than to read `state`, which belongs to this thread.
+        if (here.blocks == 0 and not state.depth) or is_watched():
             return watched(*args, **kwargs)
-        log_births(1)
+        _log_births(1)
         try:
-            pause_births(1)
+            here.pauses += 1
             try:
                 result = run(*args, **kwargs)
             finally:
-                pause_births(-1)
+                here.pauses -= 1
             if result is not None:
                 take(None, result, args, kwargs)
         finally:
-            log_births(-1)
+            _log_births(-1)
         return result
 
     return called

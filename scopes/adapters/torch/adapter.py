@@ -21,6 +21,8 @@ from scopes.tracking.members import show_members
 from scopes.tracking.memory_owners import TensorClass, list_caches_by, note_role, note_tensors
 from scopes.tracking.sites import skip_package
 
+_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+
 
 class TorchAdapter(Adapter):
     """The adapter for PyTorch's tensors."""
@@ -34,6 +36,7 @@ class TorchAdapter(Adapter):
     are_explained = staticmethod(KEEPERS.are_explained)
     find_kept = staticmethod(keepers.find_kept)
     end = staticmethod(disposal.end)
+    is_wrapper = staticmethod(_is_wrapped)
 
     def count_keepers(self) -> int:
         """Return the number of keepers so far."""
@@ -94,11 +97,9 @@ class TorchAdapter(Adapter):
 
     def may_own_new(self, x: Any) -> bool | None:
         """Return whether a scope may own `x`. Return None for fake tensors and wrappers of torch.func."""
-        if _is_wrapped(x):
+        if _is_wrapped(x) or isinstance(x, _WITHOUT_MEMORY):
             return None
-        if type(x) is torch.Tensor:
-            return True
-        return None if isinstance(x, _WITHOUT_MEMORY) else self.is_adoptable(x)
+        return self.is_adoptable(x)
 
 
 def _package_that_uses_it() -> str | None:
@@ -113,7 +114,6 @@ def _package_that_uses_it() -> str | None:
     return None
 
 
-_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
 _WITHOUT_MEMORY = (
     torch._subclasses.fake_tensor.FakeTensor,
     torch._subclasses.functional_tensor.FunctionalTensor,
