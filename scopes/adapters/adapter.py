@@ -50,8 +50,8 @@ class Adapter:
     #: Called with each object that a weak reference returned, before its use, if the library requires that.
     revive: ClassVar[Callable[[Any], object] | None] = None
 
-    #: Returns whether an object, of exactly one of `kinds`, whose allocation was noted, is a wrapper that is not
-    #: counted or tracked. None: ask `may_own_new` about these objects too.
+    #: Returns whether a new object of exactly one of `kinds` is a wrapper, which is not counted or tracked.
+    #: None: `may_own_new` decides about these objects too.
     is_wrapper: ClassVar[Callable[[Any], bool] | None] = None
 
     def count_keepers(self) -> int:

@@ -290,6 +290,32 @@ def test_classes_are_no_disposables() -> None:
     assert found([Thing, Resource, Record, Holder]) == []
 
 
+class ClosingByName(type):
+    def __getattr__(cls, name: str) -> object:
+        if name == "close":
+            return cls.shut
+        raise AttributeError(name)
+
+
+class ClosingByMethod(type):
+    def close(cls) -> None: ...
+
+
+@pytest.mark.parametrize("metaclass", [ClosingByName, ClosingByMethod])
+def test_a_metaclass_may_give_a_class_its_close(metaclass: type) -> None:
+    def shut(self) -> None:
+        self.is_open = False
+
+    def init(self) -> None:
+        self.is_open = True
+        self.close = lambda: shut(self)
+
+    kind = metaclass("Handle", (), {"shut": shut, "__init__": init})
+    with new_dispose_scope() as scope:
+        handle = scope.attach(kind())
+    assert not handle.is_open
+
+
 def test_strings_ranges_and_arrays_are_left_alone() -> None:
     assert found(["text", b"bytes", range(3), array("d", [1.0]), memoryview(b"x"), np.ones((3,))]) == []
 

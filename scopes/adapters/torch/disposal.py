@@ -375,8 +375,8 @@ _ender = Ender(
     _note_held,
     _note_freed,
 )
-#: Disposes the tensor `x`, an argument. Returns its shape, or None if it has none, and its dtype. If the second
-#: argument, `is_safe`, is False, another thread may be using `x`: only its class changes.
+#: Disposes its first argument, a tensor. Returns the shape, or None if there is none, and the dtype. If the
+#: second argument, `is_safe`, is False, another thread may be using the tensor: only its class changes.
 end = _ender.end
 
 
