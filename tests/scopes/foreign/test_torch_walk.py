@@ -43,7 +43,7 @@ def test_a_tensor_passes_only_python_files_that_the_walk_names() -> None:
         sys.setprofile(note)
         try:
             with new_dispose_scope():
-                x = torch.ones(3)
+                x = torch.ones(3, requires_grad=True)  # Python code disposes it: a leaf may have a gradient
         finally:
             sys.setprofile(before)
     assert x.is_invalid
