@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
-from typing import Any, ParamSpec, Self, TypeVar, cast
+from typing import ParamSpec, Self, TypeVar
 from warnings import warn
 
+from scopes._shared.decorating import in_block
 from scopes._shared.naming import set_module
 from scopes._shared.sizes import format_bytes, parse_size
 from scopes.tracking.meters import measure_memory_by, measure_peaks_by
@@ -72,7 +72,7 @@ class measure:  # noqa: N801  # it is called like a function
         def around() -> _Reporting:
             return _Reporting(self)
 
-        return _decorated(function, around)
+        return in_block(function, around)
 
     @property
     def peak_bytes(self) -> int:
@@ -126,35 +126,6 @@ class _Reporting(measure):
     def __exit__(self, *error: object) -> None:
         super().__exit__(*error)
         self._to._results = self._results
-
-
-_IS_GENERATOR = 0x20 | 0x200
-_IS_COROUTINE = 0x80
-
-
-def _decorated(function: Callable[_P, _R], around: Callable[[], Any]) -> Callable[_P, _R]:
-    """Return `function` with each call inside a new ``around()``."""
-    flags = getattr(getattr(function, "__code__", None), "co_flags", 0)
-    if flags & _IS_GENERATOR:
-        raise TypeError(
-            f"{function.__name__} is a generator function, whose body runs in the loops of its callers: "
-            "write the `with` statement in its body, or around the loop"
-        )
-    if flags & _IS_COROUTINE:
-
-        @wraps(function)
-        async def awaited(*args: _P.args, **kwargs: _P.kwargs) -> Any:
-            with around():
-                return await cast("Any", function(*args, **kwargs))
-
-        return cast("Callable[_P, _R]", awaited)
-
-    @wraps(function)
-    def called(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        with around():
-            return function(*args, **kwargs)
-
-    return called
 
 
 @set_module("tensor.memory")
@@ -214,7 +185,7 @@ class limit:  # noqa: N801  # it is called like a function
         def around() -> limit:
             return limit(nbytes)
 
-        return _decorated(function, around)
+        return in_block(function, around)
 
     def __del__(self) -> None:
         if not getattr(self, "_is_used", True):  # there is none after a ValueError

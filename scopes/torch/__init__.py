@@ -17,6 +17,7 @@ _ON_DEMAND = _origins_of(
         "scopes.adapters.torch.budgets": "BudgetStatistics budget",
         "scopes.adapters.torch.report": "DeviceReport DeviceRow HeldReport HeldRow KeptReport KeptRow kept "
         "memory_by_device still_held",
+        "scopes.torch.memory": "memory",
     }
 )
 
