@@ -57,6 +57,9 @@ class Notes {
     }
 
 public:
+    // Called when a table of many instances has doubled.
+    void (*on_growth)() = nullptr;
+
     bool empty() const { return count == 0; }
     // Returns the note, or null.
     Note* find(std::size_t address) {
@@ -67,8 +70,11 @@ public:
     }
     // Adds a note of an instance that has none.
     void put(std::size_t address, const Note& note) {
-        if (++count * 2 > addresses.size())
+        if (++count * 2 > addresses.size()) {
             resize(addresses.size() * 2);
+            if (on_growth != nullptr && count > 1000)
+                on_growth();
+        }
         std::size_t slot = slot_of(address);
         addresses[slot] = address;
         notes[slot] = note;

@@ -201,6 +201,10 @@ cdef extern from *:
     void PyObject_GC_Del(void* x) noexcept
     PyObject* PyType_GenericAlloc(PyTypeObject* kind, Py_ssize_t count)
 
+cdef extern from "Python.h":
+    ctypedef int (*pending_call)(void*) except -1
+    int Py_AddPendingCall(pending_call function, void* argument) noexcept nogil
+
 cdef extern from "scopes/adapters/births.h" namespace "scopes" nogil:
     cdef struct Note:
         PyObject* counters
@@ -211,6 +215,7 @@ cdef extern from "scopes/adapters/births.h" namespace "scopes" nogil:
         bint is_strict
 
     cdef cppclass Notes:
+        void (*on_growth)() noexcept
         bint empty()
         Note* find(size_t address)
         void put(size_t address, const Note& note)
@@ -785,6 +790,47 @@ cdef object _adapter_of(x):
     return None
 
 
+# --- When to look for growing graphs ---
+
+# Called on the main thread, after `_ticks` ended scopes and new members, or when many more instances are alive.
+cdef object _look_for_growth = None
+cdef long long _ticks = 1 << 62
+# Whether a scope searches for what outlives it, which counts references.
+cdef bint _is_searching = False
+
+
+def look_for_growth_by(function):
+    """Set the function that looks for growing graphs. It calls `schedule_growth` for its next call.
+
+    It returns False if it can't look at this moment. Then it is called again soon.
+    """
+    global _look_for_growth
+    _look_for_growth = function
+    _owned.on_growth = _request_look
+    _others.on_growth = _request_look
+
+
+def schedule_growth(long long ticks):
+    """Look for growing graphs after this many ended scopes and new members."""
+    global _ticks
+    _ticks = ticks
+
+
+cdef void _request_look() noexcept nogil:
+    """Look soon, between two instructions of the main thread: inside an operation of C++ nothing may run."""
+    global _ticks
+    _ticks = 1 << 62
+    if Py_AddPendingCall(_look, NULL):
+        _ticks = 1000  # too many calls are pending
+
+
+cdef int _look(void* _) except -1:
+    global _ticks
+    if _look_for_growth is not None and (_is_searching or _look_for_growth() is False):
+        _ticks = 0  # the next ended scope or new member requests it again
+    return 0
+
+
 cdef bint is_foreign(x):
     return type(x) in _kinds or (bool(_kinds) and issubclass(type(x), _kinds))
 
@@ -889,7 +935,11 @@ cdef Foreign foreign_of(x):
 
 
 cdef Foreign _new_foreign(x, adapter, bint is_noticed, bint strictly):
+    global _ticks
     cdef Foreign foreign = Foreign.__new__(Foreign)
+    _ticks -= 1
+    if _ticks < 0:
+        _request_look()
     foreign.adapter = adapter
     foreign.address = <size_t><PyObject*>x
     foreign.reference = PyWeakref_NewRef(x, foreign)
@@ -1004,12 +1054,20 @@ cdef class _Hooks(Hooks):
         return None if _finder is None else _finder.mark()
 
     cdef int scope_ends(self, DisposeScope scope, set but) except -1:
+        global _ticks, _is_searching
         if _finder is None:
             return 0
+        _ticks -= 1
+        if _ticks < 0:
+            _request_look()
         members = members_of(scope)
         if but is not None:
             members = [x for x in members if id((<Disposable>x).subject()) not in but]
-        return move_out_kept(scope, members)
+        _is_searching = True
+        try:
+            return move_out_kept(scope, members)
+        finally:
+            _is_searching = False
 
     cdef bint represents(self, x) except -1:
         return is_foreign(x)

@@ -15,6 +15,7 @@ from scopes.tracking.following import follow as _follow
 _ON_DEMAND = _origins_of(
     {
         "scopes.adapters.torch.budgets": "BudgetStatistics budget",
+        "scopes.adapters.torch.growth": "GraphGrowthWarning warn_on_graph_growth",
         "scopes.adapters.torch.report": "DeviceReport DeviceRow HeldReport HeldRow KeptReport KeptRow kept "
         "memory_by_device still_held",
         "scopes.torch.memory": "memory",

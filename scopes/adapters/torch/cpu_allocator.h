@@ -169,7 +169,7 @@ class CpuAllocator final : public abi::Allocator {
     abi::Deleter forget(void* address) {
         const std::lock_guard<std::mutex> lock(mutex);
         const Blocks::Block block = blocks.take(reinterpret_cast<std::size_t>(address));
-        if (block.address == 0)  // not one of ours: `raw_deallocate` got an older one
+        if (block.address == 0)  // older than the count, from `raw_deallocate`
             return inner->raw_deleter();
         figures.live -= block.nbytes;
         figures.freed += block.nbytes;

@@ -77,8 +77,11 @@ def last_op(x: Any) -> object:
     """Return the mark of the operation that created `x`, or None if none is recorded."""
     with _NoFunctions():
         node = x.grad_fn
-    if node is None:
-        return None
+    return None if node is None else mark_of(node)
+
+
+def mark_of(node: Any) -> object:
+    """Return the mark of a recorded operation, or None if it can't have one."""
     metadata = getattr(node, "metadata", None)
     return metadata.setdefault(_Mark, _Mark()) if isinstance(metadata, dict) else None
 
@@ -102,7 +105,7 @@ def _kept_by(root: Any, seen: set[int]) -> list[tuple[int, int | None]]:
             seen.add(footprint(leaf)[0])  # a leaf's memory does not belong to the graph
         else:
             found.append((id(node), None))
-        saved += _saved_by(node)
+        saved += saved_by(node)
         stack += [inner for inner, _ in node.next_functions]
     return found + [part for part in map(footprint, saved) if part[0] not in seen]
 
@@ -135,7 +138,7 @@ def _hidden_references(x: Any, seen: set[int]) -> list[tuple[str, Any]]:
                 continue
             seen.add(id(mark))
             leaf = getattr(node, "variable", None)
-            kept = [*_saved_by(node), *([leaf] if isinstance(leaf, torch.Tensor) else ())]
+            kept = [*saved_by(node), *([leaf] if isinstance(leaf, torch.Tensor) else ())]
             if isinstance(node, _PythonNode):
                 kept.append(node)  # its attributes: those of `ctx`
             found += [(GRAPH, x) for x in kept]
@@ -193,7 +196,7 @@ def kept_alive_by(tensors: Iterable[Any]) -> list[Any]:
                 seen.add(id(node))
                 held.append(node)
                 leaf = getattr(node, "variable", None)
-                found += [*_saved_by(node), *([leaf] if isinstance(leaf, torch.Tensor) else ())]
+                found += [*saved_by(node), *([leaf] if isinstance(leaf, torch.Tensor) else ())]
                 stack += [inner for inner, _ in node.next_functions]
     return found
 
@@ -278,7 +281,7 @@ _names: dict[type, list[str]] = {}
 _PythonNode = torch._C._FunctionBase
 
 
-def _saved_by(node: Any) -> list[Any]:
+def saved_by(node: Any) -> list[Any]:
     """Return the tensors that `node` has saved, without running unpack hooks."""
     kind = type(node)
     names = _names.get(kind)

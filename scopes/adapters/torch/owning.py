@@ -14,9 +14,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from scopes._shared.naming import set_module
+from scopes._shared.on_demand import ModuleOnDemand
 from scopes.adapters import foreign
 from scopes.adapters.foreign import Adopter, adopt, leave_alone, run_unreferenced
 from scopes.adapters.patches import Patches
@@ -27,6 +28,11 @@ from scopes.adapters.torch.library import torch
 from scopes.adapters.torch.noting import Watch, can_note, compilation_callbacks, compiling, paused
 from scopes.core.containers import find
 from scopes.core.scope import current_dispose_scope, is_watched, watch_callbacks
+
+if TYPE_CHECKING:
+    from scopes.adapters.torch import growth
+else:
+    growth = ModuleOnDemand("scopes.adapters.torch.growth")
 
 _is_traced = torch.compiler.is_dynamo_compiling
 _backward_id = torch._C._current_graph_task_id
@@ -538,3 +544,7 @@ _patches = Patches(
     },
     lambda: [Watch()],
 )
+
+foreign.look_for_growth_by(lambda: growth.look())
+# The ended scopes and new members until the first look.
+foreign.schedule_growth(250)

@@ -45,7 +45,7 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, lis
         pytest.skip("needs a process with glibc, and no other library in LD_PRELOAD")
     library = tmp_path_factory.mktemp("interposed") / "interposed.so"
     source = Path(__file__).with_name("interposed_allocator.c")
-    command = [COMPILER, "-O2", "-shared", "-fPIC", "-o", library, source, "-ldl", "-lpthread"]
+    command = [COMPILER, "-O2", "-shared", "-fPIC", "-o", str(library), str(source), "-ldl", "-lpthread"]
     subprocess.run(command, check=True)
     done = subprocess.run(
         [sys.executable, "-m", torch_figures.__name__],
@@ -310,7 +310,7 @@ def _places(limit: int) -> dict[str, Any]:
     saved = torch_figures.saved(torch.ones(limit))
     module = torch.nn.Linear(10, 10)
 
-    class Doubled(torch.autograd.Function):
+    class Doubled(torch.autograd.Function):  # type: ignore[misc]
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
             return x.expand(limit) * 2
@@ -490,7 +490,7 @@ def test_scopes_end_what_the_figures_count() -> None:
 def test_a_search_for_a_batch_size_works_under_a_limit() -> None:
     accelerate = pytest.importorskip("accelerate")
 
-    @accelerate.utils.find_executable_batch_size(starting_batch_size=1024)
+    @accelerate.utils.find_executable_batch_size(starting_batch_size=1024)  # type: ignore[untyped-decorator]
     def train(batch_size: int) -> int:
         torch.ones(batch_size, 1000)
         return batch_size
@@ -498,6 +498,23 @@ def test_a_search_for_a_batch_size_works_under_a_limit() -> None:
     with memory.limit(memory.statistics().bytes_live + 1_000_000), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert 100 < train() <= 250
+
+
+ON_ANOTHER_THREAD = """
+def make(n: int):
+    return torch.ones([n])
+
+def make_on_a_thread_of_cpp(n: int):
+    return torch.jit.wait(torch.jit.fork(make, n))
+"""
+
+
+def test_a_thread_that_python_does_not_know_gets_pytorchs_error() -> None:
+    make = torch.jit.CompilationUnit(ON_ANOTHER_THREAD).make_on_a_thread_of_cpp
+    assert make(3).numel() == 3
+    refused = pytest.raises(RuntimeError, match="not enough memory: you tried to allocate 40000 bytes")
+    with memory.limit(memory.statistics().bytes_live + 1000), refused:
+        make(10_000)
 
 
 def test_other_devices_are_refused() -> None:

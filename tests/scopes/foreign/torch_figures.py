@@ -57,7 +57,7 @@ def resize() -> Any:
     y = torch.empty(0)
     torch.add(torch.ones(500), 1, out=y)
     z = torch.ones(100)
-    z.set_(torch.ones(2000))  # type: ignore[call-overload]
+    z.set_(torch.ones(2000))
     z.data = torch.ones(5)
     return x, y, z
 
@@ -103,7 +103,7 @@ def train_convolutions() -> Any:
 
 
 def train_lstm() -> Any:
-    class Last(nn.Module):
+    class Last(nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.lstm = nn.LSTM(20, 30, 2, batch_first=True)
@@ -154,7 +154,7 @@ def fail() -> Any:
 
 
 def _fail_inside() -> Any:
-    class Wrong(torch.autograd.Function):
+    class Wrong(torch.autograd.Function):  # type: ignore[misc]
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
             ctx.save_for_backward(x)
