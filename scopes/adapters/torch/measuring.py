@@ -47,7 +47,7 @@ class measure:  # noqa: N801  # it is called like a function
     >>> import torch
     >>> from scopes.torch import memory
     >>> with memory.measure() as step:
-    ...     y = torch.ones(1000) * 2
+    ...     y = torch.ones(1000).neg()
     >>> step.peak_bytes_change, step.live_bytes_change, step.allocated_bytes
     (8000, 4000, 8000)
     """

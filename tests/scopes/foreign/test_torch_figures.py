@@ -24,7 +24,6 @@ import torch
 
 import scopes.torch
 from scopes import new_dispose_scope, track
-from scopes.adapters.torch import cuda_memory
 from scopes.torch import memory
 from tests.scopes.foreign import torch_figures
 
@@ -552,10 +551,10 @@ class _Gpu:
 
 
 def test_figures_of_cuda_devices_are_those_of_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuda_memory, "_peaks", type(cuda_memory._peaks)(int))
     gpu = _Gpu(monkeypatch)
     gpu.add(100)
     gpu.add(-90)
+    memory.reset_peak("cuda:0")
     with memory.measure("cuda:0") as outer:
         gpu.add(50)
         gpu.add(-50)
@@ -568,3 +567,4 @@ def test_figures_of_cuda_devices_are_those_of_pytorch(monkeypatch: pytest.Monkey
     assert (outer.peak_bytes, outer.peak_bytes_change, outer.live_bytes_change) == (60, 50, 6)
     assert outer.allocated_bytes == 71
     assert memory.statistics("cuda:0") == (16, 16, 171, 155, 5, 3, 0)
+    memory.reset_peak("cuda:0")
