@@ -6,6 +6,7 @@ import inspect
 import subprocess
 import sys
 from importlib import import_module
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,7 @@ def test_import_loads_no_report_and_no_budget() -> None:
 
 def test_names_loaded_on_demand_are_those_of_their_modules() -> None:
     for name, module in scopes.torch._ON_DEMAND.items():
-        found = import_module(module)
+        found: Any = import_module(module)
         if module != f"scopes.torch.{name}":  # that is a module itself
             found = getattr(found, name)
         assert inspect.unwrap(getattr(scopes.torch, name)) is inspect.unwrap(found)
