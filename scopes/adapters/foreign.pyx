@@ -792,7 +792,7 @@ cdef object _adapter_of(x):
 
 # --- When to look for growing graphs ---
 
-# Called on the main thread, after `_ticks` ended scopes and new members, or when many more instances are alive.
+# Called on the main thread, after `_ticks` ended scopes and new members, or when many more instances live.
 cdef object _look_for_growth = None
 cdef long long _ticks = 1 << 62
 # Whether a scope searches for what outlives it, which counts references.

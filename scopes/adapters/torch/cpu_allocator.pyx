@@ -36,7 +36,7 @@ VIRTUAL_TABLE_BYTES = _VIRTUAL_TABLE_BYTES
 
 # PyTorch's allocator from `install` on. It lives until the process ends.
 cdef CpuAllocator* _allocator = NULL
-# Called with the bytes of an allocation that exceeds the limit. It returns the error, or None if they fit now.
+# Called with the bytes of an allocation that exceeds the limit. Returns the error, or None if they fit now.
 cdef object _refusal = None
 
 
