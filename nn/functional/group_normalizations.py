@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nn.functional.checks import array_of, floating_array_of
-from nn.functional.normalizations import batch_norm
+from nn.functional.normalizations import batch_norm, normalized_per_channel
 from tensor import Tensor
 from tensor._dtypes import Array
 from tensor._errors import InvalidArgumentError, shown
@@ -242,7 +242,7 @@ def instance_norm(
         return group_norm(input, channels, weight, bias, eps)
     means = None if running_mean is None else running_mean.detach().tile((batch,))
     variances = None if running_var is None else running_var.detach().tile((batch,))
-    out = batch_norm(
+    out = normalized_per_channel(
         input.reshape((1, batch * channels, *x.shape[2:])),
         means,
         variances,

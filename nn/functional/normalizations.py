@@ -15,6 +15,7 @@ from nn.functional.derivatives import RULES
 from tensor import Tensor
 from tensor._dtypes import Array, Dtype
 from tensor._errors import InvalidArgumentError, shown
+from tensor.autograd.batch_pieces import require_whole_batch
 from tensor.autograd.checkpointing import is_recomputing
 from tensor.core.tensor import TensorCore, writing
 from tensor.kernels import (
@@ -217,6 +218,25 @@ def batch_norm(
     >>> [round(v, 3) for v in nn.functional.batch_norm(x, None, None, training=True)[:, 0].tolist()]
     [-1.0, 1.0]
     """
+    if training or running_mean is None or running_var is None:
+        require_whole_batch(
+            "batch_norm in training uses the mean and variance of the whole batch. Use group_norm or "
+            "layer_norm, or call eval() of the batch norms"
+        )
+    return normalized_per_channel(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def normalized_per_channel(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> Tensor:
+    """Return what ``batch_norm`` returns."""
     x = floating_array_of("batch_norm", "input", input)
     if x.ndim < 2:
         raise InvalidArgumentError(

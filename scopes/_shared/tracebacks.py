@@ -26,23 +26,39 @@ def clear_frames_of(package: str) -> None:
 
 def clear_library_frames(error: BaseException) -> None:
     """Clear the variables of this library's finished frames in `error`, its causes, contexts and groups."""
+    for each in _related(error):
+        _clear_traceback(each.__traceback__, only_ours=True)
+
+
+def clear_all_frames(error: BaseException, handled: BaseException | None) -> None:
+    """Clear the variables of all finished frames in `error`, its causes, contexts and groups.
+
+    `handled` is the error that was handled when the code that failed began. Leave it and its causes as they
+    are.
+    """
+    for each in _related(error, handled):
+        _clear_traceback(each.__traceback__, only_ours=False)
+
+
+def _related(error: BaseException, but: BaseException | None = None) -> list[BaseException]:
+    """Return `error`, its causes and contexts, and the errors of groups, without those of `but`."""
     stack: list[BaseException | None] = [error]
-    seen: set[int] = set()
+    found: dict[int, BaseException] = {}
     while stack:
         current = stack.pop()
-        if current is None or id(current) in seen:
+        if current is None or current is but or id(current) in found:
             continue
-        seen.add(id(current))
-        _clear_traceback(current.__traceback__)
+        found[id(current)] = current
         stack += (current.__cause__, current.__context__)
         if isinstance(current, BaseExceptionGroup):
             stack.extend(current.exceptions)
+    return list(found.values())
 
 
-def _clear_traceback(traceback: TracebackType | None) -> None:
+def _clear_traceback(traceback: TracebackType | None, *, only_ours: bool) -> None:
     while traceback is not None:
         frame = traceback.tb_frame
-        if is_ours(frame) and not frame.f_code.co_flags & _SUSPENDABLE:
+        if (is_ours(frame) or not only_ours) and not frame.f_code.co_flags & _SUSPENDABLE:
             # Skip frames of generators, which may have caught the error and may continue. A frame that still
             # runs, such as a library function around the scope's block, makes clear() raise.
             with suppress(RuntimeError):

@@ -19,6 +19,7 @@ _ON_DEMAND = _origins_of(
         "scopes.adapters.torch.report": "DeviceReport DeviceRow HeldReport HeldRow KeptReport KeptRow kept "
         "memory_by_device still_held",
         "scopes.torch.memory": "memory",
+        "scopes.adapters.torch.splitting": "splitting",
     }
 )
 

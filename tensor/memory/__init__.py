@@ -17,6 +17,7 @@ _ON_DEMAND = _origins_of(
     {
         "tensor.memory.budgets": "BudgetStatistics budget",
         "tensor.memory.donations": "donating",
+        "tensor.memory.pieces": "splitting",
         "tensor.memory.plans": "Plan Reservation plan reserve",
         "tensor.memory.reporting": (
             "Configuration MemoryStatistics configuration configure report reset_peak statistics trim"
