@@ -16,6 +16,7 @@ from nn.optim.options import Bound, require_within
 from nn.optim.state import calling_hooks, keep_state, keeping_state
 from scopes import current_dispose_scope, dispose
 from scopes._shared.naming import set_module
+from scopes._shared.on_demand import ModuleOnDemand
 from scopes.core.scope import ending_by
 from scopes.tracking.memory_owners import note_role
 from scopes.tracking.tracking import note_created, note_ended, note_made_for
@@ -27,10 +28,15 @@ from tensor.autograd.nesting import map_nested
 from tensor.core.tensor import TensorCore, snapshot, wrap_snapshot, wrap_unowned
 from tensor.kernels import empty, run_kernel
 from tensor.kernels.updates import Step
+from tensor.memory.allocator import is_in_budget
+from tensor.memory.out_of_memory import OutOfMemoryError
 from tensor.tape.hooks import HookTable, RemovableHandle
 from tensor.tape.recording import Leaf
 
 Group = dict[str, Any]
+
+# Imported at its first use, because most programs use no budget.
+_streaming: Any = ModuleOnDemand("nn.optim.streaming")
 
 
 @set_module("nn.optim")
@@ -258,6 +264,22 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
+        if is_in_budget() and _streaming.steps_in_blocks(self) and _streaming.step_in_blocks(self):
+            return loss
+        try:
+            self._step_in_memory()
+        except OutOfMemoryError:
+            if self._rule is None or not is_in_budget():
+                raise
+            is_short = True
+        else:
+            is_short = False
+        # Outside of the handler, where Python no longer refers to the error and its frames.
+        if is_short and not _streaming.step_in_blocks(self):
+            self._step_in_memory()  # raises the error again
+        return loss
+
+    def _step_in_memory(self) -> None:
         step = Step(self._rule)
         for group in self.param_groups:
             for params, names in self._parts(group):
@@ -270,7 +292,6 @@ class Optimizer:
                     partial(self._numbers, group),
                 )
         step.run(self._update_plainly)
-        return loss
 
     def _update_plainly(self, numbers: tuple[float, ...], arrays: list[Array]) -> None:
         for p, g, *state in real_chunks(arrays):

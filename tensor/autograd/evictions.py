@@ -19,11 +19,12 @@ from weakref import ref
 
 import numpy as np
 
-from tensor._dtypes import Array
+from tensor._dtypes import Array, Dtype
 from tensor.core.tensor import (
     FiledValues,
     StorageReference,
     companion_of,
+    filed_values_of,
     idle_tensors,
     leave_together,
     move_to_file,
@@ -150,6 +151,67 @@ class _Filed(FiledValues):
         self.handle.read_into(array.reshape(-1).view(_UINT8).data)
         self.budget._count_read(array.nbytes)
         return array.T if self.is_in_columns else array
+
+
+class FiledBlocks(FiledValues):
+    """The values of a tensor in the file of a budget, in blocks that can be read one at a time.
+
+    The blocks follow the order in memory. All have `block_size` elements, except the last.
+    """
+
+    __slots__ = ("blocks", "budget", "is_in_columns")
+
+    #: The number of elements of a block.
+    block_size = 1 << 17
+
+    def __init__(
+        self, shape: tuple[int, ...], dtype: Dtype, is_in_columns: bool, budget: budgets.budget
+    ) -> None:
+        super().__init__(shape, dtype)
+        self.is_in_columns: bool = is_in_columns
+        self.budget: budgets.budget = budget
+        self.blocks: list[Spilled] = []
+
+    def append(self, array: Array) -> None:
+        """Write the next block. Raise a `SpillError` if that fails."""
+        self.blocks.append(self.budget._write_or_raise(array.view(_UINT8)))
+        self.budget._count_written(array.nbytes)
+
+    def read_block(self, number: int, array: Array) -> None:
+        """Read a block into `array`, which has its size."""
+        self.blocks[number].read_into(array.view(_UINT8).data)
+        self.budget._count_read(array.nbytes)
+
+    def read(self) -> Array:
+        array = empty(self.shape[::-1] if self.is_in_columns else self.shape, self.dtype)
+        flat = array.reshape(-1)
+        for number in range(len(self.blocks)):
+            start = number * self.block_size
+            self.read_block(number, flat[start : start + self.block_size])
+        return array.T if self.is_in_columns else array
+
+
+def file_in_blocks(x: StorageReference, budget: budgets.budget) -> FiledBlocks | None:
+    """Move the values of `x` to the file of `budget` in blocks.
+
+    Return them, or None if other code relies on the memory of `x`. Raise a `SpillError` if the file fails.
+    """
+    filed = filed_values_of(x)
+    if isinstance(filed, FiledBlocks):
+        return filed
+    if x._array is None:  # reads them back
+        return None
+
+    def write(array: Array) -> FiledValues:
+        made = FiledBlocks(array.shape, array.dtype, not array.flags.c_contiguous, budget)
+        flat = array.reshape(-1, order="A")
+        for start in range(0, flat.size, made.block_size):
+            made.append(flat[start : start + made.block_size])
+        return made
+
+    move_to_file(x, write)
+    filed = filed_values_of(x)
+    return filed if isinstance(filed, FiledBlocks) else None
 
 
 class _Member:

@@ -952,6 +952,35 @@ cdef void _leave_memory(StorageReference x, FiledValues filed) noexcept:
     x.inlined.nbytes = IN_FILE
 
 
+def filed_values_of(StorageReference x not None) -> FiledValues | None:
+    """Return the values of `x` in a file, or None if it is empty or its values are in memory."""
+    return <FiledValues>x.inlined.data.filed if x.inlined.nbytes == IN_FILE else None
+
+
+def exchange_filed_values(list exchanges not None) -> bool:
+    """Give tensors in files new values: all of them, or none.
+
+    Each exchange has a tensor, the `FiledValues` that it has, and those that it gets, of the same shape and
+    dtype. Return False if another thread has read or disposed one of the tensors.
+    """
+    cdef StorageReference x
+    cdef FiledValues before, after
+    for x, before, after in exchanges:
+        if x.inlined.nbytes != IN_FILE or x.inlined.data.filed != <void*>before:
+            return False
+        if after.shape != before.shape or after.dtype != before.dtype:
+            raise ValueError("the new values of a tensor must have the shape and dtype of the old ones")
+    # From here on no Python code runs: `exchanges` refers to the old values, so none is freed.
+    for x, before, after in exchanges:
+        if x.inlined.nbytes != IN_FILE or x.inlined.data.filed != <void*>before:
+            return False
+    for x, before, after in exchanges:
+        Py_INCREF(after)
+        x.inlined.data.filed = <void*>after
+        Py_DECREF(before)
+    return True
+
+
 def companion_of(Buffer buffer not None) -> StorageReference | None:
     """Return the only tensor on `buffer` if all other sharers are saved values, else None.
 

@@ -10,6 +10,8 @@ from tensor.core.tensor cimport TensorCore, array_of, begin_write, end_write, is
 from tensor.kernels.running cimport enter, leave, parallel_for, simd_level
 from tensor.memory.buffer cimport Buffer
 
+from tensor.core.tensor import exchange_filed_values
+
 cnp.import_array()
 
 cdef extern from "tensor/kernels/updates.h" namespace "disposescope::kernels" nogil:
@@ -189,10 +191,15 @@ cdef class Step:
     cdef list batches
     # New state: the dict of states to add it to, the parameter, and the new dict.
     cdef list fresh
+    # What `exchange` adds: new values of tensors in files, and new numbers of steps.
+    cdef list exchanges
+    cdef list counted
 
     def __init__(self, str rule):
         self.batches = []
         self.fresh = []
+        self.exchanges = []
+        self.counted = []
         if rule is None:
             self.single = self.double = NULL
         elif rule == "sgd":
@@ -279,6 +286,22 @@ cdef class Step:
                 batch.counted.append(state)
                 batch.counter = counter
 
+    def exchange(self, list exchanges not None, list fresh not None, list counted not None):
+        """Add parameters whose new values are in a file already: ``run`` exchanges them.
+
+        Parameters
+        ----------
+        exchanges
+            As for ``exchange_filed_values``: a tensor, its values, and its new values.
+        fresh
+            New state: the dict of states, the parameter, and the new dict.
+        counted
+            A dict of state, the key of the number of steps, and the new number.
+        """
+        self.exchanges += exchanges
+        self.fresh += fresh
+        self.counted += counted
+
     def run(self, formula):
         """Update all gathered parameters.
 
@@ -292,7 +315,15 @@ cdef class Step:
             for batch in self.batches:
                 batch.arrange(self.single != NULL)
             _enter(self.fresh)
+            if self.exchanges and not exchange_filed_values(self.exchanges):
+                _leave(self.fresh)
+                raise RuntimeError(
+                    "another thread has used parameters or state of this optimizer during its step. Nothing "
+                    "has changed: repeat the step"
+                )
             # From here on only a plain formula can fail.
+            for state, key, steps in self.counted:
+                state[key] = steps
             for batch in self.batches:
                 for state in batch.counted:
                     state[batch.counter] = batch.next_steps
@@ -326,14 +357,20 @@ cdef int _enter(list fresh) except -1:
                 state.update(made)
             done += 1
     except BaseException:
-        for states, x, made in fresh[:done + 1]:
-            state = _found_in(states, x)
-            if state is made:
-                del states[x]
-            elif state is not None:
-                for name in made:
-                    state.pop(name, None)
+        _leave(fresh[:done + 1])
         raise
+    return 0
+
+
+cdef int _leave(list fresh) except -1:
+    """Remove new state from the optimizer."""
+    for states, x, made in fresh:
+        state = _found_in(states, x)
+        if state is made:
+            del states[x]
+        elif state is not None:
+            for name in made:
+                state.pop(name, None)
     return 0
 
 

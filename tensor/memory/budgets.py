@@ -225,6 +225,11 @@ class budget(Closing):  # noqa: N801  # it is called like a function
         _, after = live_or_pinned()
         return before - after >= missing
 
+    def _write_or_raise(self, data: Array) -> Spilled:
+        """Write bytes to the file, which must be there."""
+        assert self._file is not None
+        return self._file.write(data.data)
+
     def _write(self, data: Array) -> Spilled | None:
         """Write bytes to the file. If that fails, note the error and return None."""
         file = self._file
@@ -256,6 +261,11 @@ class budget(Closing):  # noqa: N801  # it is called like a function
 
     def _count_read(self, nbytes: int) -> None:
         self._figures["read_bytes"] += nbytes
+
+
+def spilling_budget() -> budget | None:
+    """Return the innermost open budget with a file."""
+    return next((each for each in reversed(_opened) if each.can_spill), None)
 
 
 def _relieve(missing: int) -> bool:
