@@ -628,6 +628,19 @@ cdef void _add_row(
 
 cdef object _detection = _ModuleOnDemand("tensor.autograd.anomalies")
 
+# Divides a node for a budget, see `divide_by`.
+cdef object _divided = None
+
+
+def divide_by(function):
+    """Let ``function(node)`` divide nodes while a budget is open.
+
+    It returns None, or nodes that together do what `node` does: each computes the gradient of one input, and
+    has only the saved values for it. So a budget can evict the other values in the meantime.
+    """
+    global _divided
+    _divided = function
+
 cdef extern from "Python.h":
     object PyObject_Vectorcall(object function, PyObject** arguments, size_t count, PyObject* names)
     # Returns the items of a list or tuple.
@@ -814,7 +827,7 @@ cdef class Backward:
                     continue
                 if self.only is None and type(next_node) is Leaf and next_node.hooks is None:
                     # A shortcut for plain leaves: a small network has as many leaves as ops.
-                    if next_pending.value is not None:
+                    if next_pending.value is not None or next_pending.kept is not None:
                         self._complete(next_pending)
                 else:
                     ready.append(next_pending)
@@ -891,6 +904,8 @@ cdef class Backward:
                 self._run_node_hooks(node, pending)
             elif type(node) is not Node:
                 self._outside(node.step, pending, self)  # a node of a user's function
+            elif has_relief() and _divided is not None and self._may_divide(node, pending):
+                self._step_divided(node, pending)
             else:
                 self.step(node, pending)
         except Exception as error:
@@ -899,6 +914,40 @@ cdef class Backward:
                 if site not in "\n".join([str(error), *getattr(error, "__notes__", ())]):
                     error.add_note(site)
             raise
+        return 0
+
+    cdef bint _may_divide(self, Node node, PendingGradient pending):
+        """Return whether the gradients of the inputs of `node` may be computed by nodes of their own."""
+        if self.is_recorded or self.retain_graph or self.only is not None or self.anomalies is not None:
+            return False
+        return len(node.plan.steps) > 1 and node.plan.together is None and not is_bfloat16(pending.value)
+
+    cdef int _step_divided(self, Node node, PendingGradient pending) except -1:
+        """Compute the gradients of the inputs, each by a node of its own if the budget divides this one."""
+        cdef Node part, after
+        cdef PendingGradient leaf
+        cdef PyObject* known
+        cdef Share guard
+        self.leave_kernels()
+        parts = _divided(node)
+        if parts is None:
+            self.step(node, pending)
+            return 0
+        # No part may write over the gradient of the output: later parts need it, and gradients of inputs may
+        # share its memory.
+        guard = None if pending.share is None else new_share(pending.share.buffer, pending.value)
+        pending.is_owned = False
+        for part in parts:
+            self.step(part, pending)
+            for x in part.next:
+                if type(x) is not Leaf or (<Leaf>x).hooks is not None:
+                    continue
+                known = PyDict_GetItem(self.pending, x)
+                leaf = <PendingGradient>known
+                if leaf.users == 1 and leaf.value is not None:
+                    self.leave_kernels()
+                    keep(leaf)  # it is complete, and the budget may write it to the file
+        guard = None
         return 0
 
     # --- Kernel contexts and user code ----------------------------------------------------------------------

@@ -13,13 +13,15 @@ state, data, and, last, parameters. Their next use reads them back (`tensor.core
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import numpy as np
 
 from tensor._dtypes import Array, Dtype
+from tensor.autograd.engine import divide_by
 from tensor.core.tensor import (
     FiledValues,
     StorageReference,
@@ -33,7 +35,7 @@ from tensor.core.tensor import (
 from tensor.kernels.running import run_kernel
 from tensor.memory.buffer import Buffer, Share, empty, owner_of, share_with, view_at
 from tensor.memory.buffer import copy as copy_array
-from tensor.tape.modes import Recorder, Recording
+from tensor.tape.modes import Recorder, Recording, innermost_recorder
 from tensor.tape.recipes import Layout, Recipe, holds_of, layout_of
 from tensor.tape.recording import Deferred, Node
 
@@ -48,6 +50,8 @@ _READ = 6.0
 # The number of buffers that the system reads into its cache before backward needs them.
 _AHEAD = 4
 _MIN_NODES = 1000
+# Backward divides a node if the values that its first gradient does not need take this part of the budget.
+_LEAST_PART = 8
 _UINT8 = np.dtype(np.uint8)
 
 
@@ -95,6 +99,18 @@ class PartlyEvicted(Deferred):
         if not self.absent:
             node.holds = tuple(self.holds)
             node.saved = tuple(self.values)
+
+    def give_to(self, part: Node, places: list[int]) -> None:
+        """Let `part`, which has the saved values at `places`, wait for those that are absent."""
+        given = PartlyEvicted(self.tape, self.clock, part.saved or (), part.holds)  # type: ignore[arg-type]
+        for place, source in enumerate(places):
+            absent = self.absent.get(source)
+            if absent is not None:
+                given.absent[place] = absent
+                if absent.stored is not None:
+                    absent.stored.waiting.append((ref(part), place))
+        if given.absent:
+            part.saved, part.holds = given, ()
 
     def shares(self) -> list[Share]:
         """Return the shares of the values in memory."""
@@ -355,6 +371,39 @@ class Evictions(Recorder):
         self.budget._count_written(array.nbytes)
         return _Filed(array, handle, self.budget)
 
+    def divide(self, node: Node) -> list[Node] | None:
+        """Return nodes for the gradient of each input of `node`, or None if that would not save memory.
+
+        Each has only the saved values for one gradient. So the others can be evicted while it is computed.
+        """
+        saved, plan, holds = node.saved, node.plan, holds_of(node)
+        kept = saved if isinstance(saved, PartlyEvicted) else None
+        if type(node) is not Node or len(holds) != len(plan.saves):
+            return None
+        if kept is None and type(saved) is not tuple:
+            return None
+        first = plan.steps[0][2]
+        later = sum(_nbytes_at(node, place) for place in range(len(holds)) if place not in first)
+        if later < self.budget.nbytes // _LEAST_PART:
+            return None
+        values: Sequence[Any] = saved if kept is None else kept.values  # type: ignore[assignment]
+        parts = []
+        for i, _, _ in plan.steps:
+            part = Node()
+            part.rule, part.shape, part.dtype = node.rule, node.shape, node.dtype
+            part.plan = node.rule.plan(tuple([other == i for other in range(len(node.next))]))
+            part.next, part.recipe = node.next, node.recipe
+            places = [plan.saves.index(source) for source in part.plan.saves]
+            part.saved = tuple([values[place] for place in places])
+            part.holds = tuple([holds[place] for place in places])
+            if kept is not None:
+                kept.give_to(part, places)
+            self.nodes.append((ref(part), self.clock))
+            parts.append(part)
+        node.saved = node.recipe = None
+        node.holds = ()
+        return parts
+
     def _groups(self) -> tuple[list[_Group], list[_Group]]:
         """Return the buffers that only saved values and recipes hold, and those that a tensor holds too."""
         found: dict[int, _Group] = {}
@@ -604,6 +653,25 @@ def _set_in_users(recipe: Recipe, share: Share) -> None:
         kept = None if node is None else node.saved
         if node is not None and isinstance(kept, PartlyEvicted) and place in kept.absent:
             kept.put(node, place, share)
+
+
+def _nbytes_at(node: Node, place: int) -> int:
+    """Return the bytes of a saved array of `node`; 0 for other values."""
+    source = node.plan.saves[place]
+    if isinstance(source, str):
+        return 0
+    of = node if source == len(node.next) else node.next[source]
+    return 0 if of is None else prod(of.shape) * of.dtype.itemsize
+
+
+def _divide(node: Node) -> list[Node] | None:
+    recorder = innermost_recorder()
+    while recorder is not None and not isinstance(recorder, Evictions):
+        recorder = recorder.outer
+    return None if recorder is None else recorder.divide(node)
+
+
+divide_by(_divide)
 
 
 def new_tape(budget: budgets.budget) -> tuple[Evictions, Recording]:

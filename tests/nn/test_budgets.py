@@ -39,6 +39,26 @@ def nothing_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tensor.tape.recipes._SMALL", 0)
 
 
+@pytest.fixture
+def nodes_are_divided(nothing_stays: None, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Divide each node in backward, and let what its first part does not need leave memory.
+
+    The list gets the number of parts of each node.
+    """
+    divide = Evictions.divide
+    counts: list[int] = []
+
+    def divide_and_evict(self: Evictions, node: Any) -> Any:
+        parts = divide(self, node)
+        counts.append(len(parts or ()))
+        self.evict(1 << 40, 0)
+        return parts
+
+    monkeypatch.setattr(Evictions, "divide", divide_and_evict)
+    monkeypatch.setattr("tensor.autograd.evictions._LEAST_PART", 1 << 60)
+    return counts
+
+
 def figures(seed: int) -> list[Any]:
     network = draw(seed)
     model = network.build(LIBRARY, seed)
@@ -62,6 +82,15 @@ def test_a_random_network_has_the_same_gradients_to_the_bit(seed, way, tmp_path)
         assert figures(seed) == wanted
     if way == "spill":
         assert budget.statistics().spilled_bytes > 0 or len(draw(seed).parts) == 1
+
+
+@pytest.mark.parametrize("recompute", [True, False])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_divided_nodes_give_the_same_gradients_to_the_bit(seed, recompute, nodes_are_divided, tmp_path):
+    wanted = figures(seed)
+    with memory.budget("1 GiB", spill=tmp_path, recompute=recompute):
+        assert figures(seed) == wanted
+    assert max(nodes_are_divided, default=2) > 1
 
 
 @pytest.mark.usefixtures("nothing_stays")

@@ -532,6 +532,21 @@ def test_optimizer_steps_fit_where_all_parameters_and_their_state_do_not(in_back
     assert budget.statistics().spilled_bytes > 0
 
 
+def test_backward_of_a_product_needs_one_derivative_at_a_time(tmp_path):
+    def trained(budget: Any) -> list[bytes]:
+        tensor.manual_seed(0)
+        x, w = (tensor.randn(N, N, requires_grad=True) for _ in range(2))
+        gradient = tensor.randn(N, N)
+        with budget:
+            nn.functional.linear(x, w).backward(gradient)
+        return [each.grad.numpy().tobytes() for each in (x, w)]
+
+    wanted = trained(contextlib.nullcontext())
+    # One derivative takes four arrays: the output and its gradient, one factor, and the result.
+    budget = budget_of(int(4.5 * KIB256), spill=tmp_path)
+    assert trained(budget) == wanted
+
+
 def test_a_read_that_fails_leaves_the_tensor_in_the_file(monkeypatch, tmp_path):
     x = tensor.full((N, N), 3.0)
     with budget_of(1024, spill=tmp_path):
