@@ -5,6 +5,7 @@
 - ``--resident`` compares the resident size of a process with the figures of the budget.
 - ``--least`` looks for the least share in which a step fits.
 - ``--in-backward`` looks for it with a small batch, for an optimizer that steps at the end, and in backward.
+- ``--products`` compares products of blocks of rows with whole products: how many elements differ in bits.
 - ``--picture FILE`` draws time against budget for a minGPT, beside checkpointing (PyTorch and ours);
   it needs matplotlib.
 - ``--report FOLDER`` does all of it for a 784-2048-2048-10, a minGPT and a ResNet-18, with their plans, and
@@ -206,6 +207,23 @@ def print_in_backward() -> None:
             print(f"{start} | {end:.1%} | {least:.1%} | {figures}", flush=True)
 
 
+def print_products() -> None:
+    """Print the share of elements that differ between whole products and products of blocks of rows."""
+    to = library(OURS)
+    to.xp.manual_seed(0)
+    print("| product | rows of a block | different elements |")
+    print("|---|---:|---:|")
+    for rows, inner, columns in ((4096, 2048, 2048), (2048, 4096, 2048), (256, 2048, 2048)):
+        a, b = to.xp.randn(rows, inner), to.xp.randn(inner, columns)
+        whole = a @ b
+        for block in (64, 256, 512, 1024):
+            if block >= rows:
+                continue
+            parts = to.xp.cat([a[start : start + block] @ b for start in range(0, rows, block)])
+            share = (parts != whole).sum().item() / (rows * columns)
+            print(f"| {rows} x {inner} by {inner} x {columns} | {block} | {share:.1%} |", flush=True)
+
+
 # --- The resident size of a process -------------------------------------------------------------------------
 
 
@@ -323,6 +341,7 @@ def main() -> None:
     )
     parser.add_argument("--least", action="store_true", help="look for the least budget")
     parser.add_argument("--in-backward", action="store_true", help="look for it with steps in backward")
+    parser.add_argument("--products", action="store_true", help="compare products of blocks of rows")
     parser.add_argument("--report", metavar="FOLDER", help="print and draw all")
     parser.add_argument("--picture", metavar="FILE", help="draw time against budget")
     parser.add_argument("--shares", nargs="*", type=float, default=SHARES, help="budgets, of the plain peak")
@@ -333,6 +352,8 @@ def main() -> None:
         report(options.report, options.rounds)
     elif options.least:
         print_least(options.networks)
+    elif options.products:
+        print_products()
     elif options.in_backward:
         print_in_backward()
     elif options.picture:

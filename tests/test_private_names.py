@@ -31,7 +31,10 @@ REASONS: dict[str, dict[str, str]] = {
     "nn/parallel_training.py": {"_region": "waits until another worker has given up, which nothing prints"},
     "torch_face/test_forms.py": {"_pair _triple": "PyTorch's names, which programs import"},
     "nn/samples.py": {"_unpadded": "the op of the second derivative, which only derivatives call"},
-    "nn/test_budgets.py": {"_SMALL": "tries small tensors, which a budget leaves in memory"},
+    "nn/test_budgets.py": {
+        "_SMALL": "tries small tensors, which a budget leaves in memory",
+        "_LEAST_PART": "divides small nodes, as large ones are",
+    },
     "nn/test_convolutions.py": {
         "_PIECE_BYTES _LEAST_PLACES": "divides small inputs into pieces, as large ones are"
     },

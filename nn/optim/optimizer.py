@@ -248,6 +248,9 @@ class Optimizer:
         OutOfMemoryError
             If there is not enough memory for state, or for a copy of memory that clones share. No parameter
             is updated.
+        RuntimeError
+            Within a budget, if another thread uses a parameter while the step runs in blocks. No parameter is
+            updated.
 
         Examples
         --------

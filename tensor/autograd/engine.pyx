@@ -641,6 +641,7 @@ def divide_by(function):
     global _divided
     _divided = function
 
+
 cdef extern from "Python.h":
     object PyObject_Vectorcall(object function, PyObject** arguments, size_t count, PyObject* names)
     # Returns the items of a list or tuple.
@@ -924,7 +925,7 @@ cdef class Backward:
 
     cdef int _step_divided(self, Node node, PendingGradient pending) except -1:
         """Compute the gradients of the inputs, each by a node of its own if the budget divides this one."""
-        cdef Node part, after
+        cdef Node part
         cdef PendingGradient leaf
         cdef PyObject* known
         cdef Share guard

@@ -971,7 +971,7 @@ def exchange_filed_values(list exchanges not None) -> bool:
         if after.shape != before.shape or after.dtype != before.dtype:
             raise ValueError("the new values of a tensor must have the shape and dtype of the old ones")
     # From here on no Python code runs: `exchanges` refers to the old values, so none is freed.
-    for x, before, after in exchanges:
+    for x, before, _ in exchanges:
         if x.inlined.nbytes != IN_FILE or x.inlined.data.filed != <void*>before:
             return False
     for x, before, after in exchanges:

@@ -88,6 +88,9 @@ class budget(Closing):  # noqa: N801  # it is called like a function
     When backward needs a value, it is computed again or read from a file, whichever is cheaper. Losses,
     gradients and random numbers are bit-identical to those without a budget.
 
+    With a file, gradients, the state of optimizers and parameters may be in it between their uses, and
+    optimizer steps run in blocks where all of them do not fit together.
+
     The limit applies to the whole process, like ``memory.limit``. Values that are recorded by other threads,
     or by tasks that do not inherit the block's context, stay in memory.
 
