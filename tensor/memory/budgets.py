@@ -268,7 +268,10 @@ class budget(Closing):  # noqa: N801  # it is called like a function
 
 def spilling_budget() -> budget | None:
     """Return the innermost open budget with a file."""
-    return next((each for each in reversed(_opened) if each.can_spill), None)
+    for each in reversed(_opened):
+        if each.can_spill:
+            return each
+    return None
 
 
 def _relieve(missing: int) -> bool:

@@ -14,6 +14,7 @@ import tensor
 from scopes import SpillError
 from scopes._shared.spill import SpillFile
 from tensor import OutOfMemoryError, memory
+from tests.interrupts import interrupted_at
 
 pytestmark = pytest.mark.usefixtures("fresh_allocator")
 
@@ -177,6 +178,23 @@ def test_after_a_full_disk_nothing_has_changed(
     plain.step()
     assert training.values() == plain.values()
     assert training.values() != before
+
+
+@pytest.mark.parametrize("kind", ["Adam", "momentum"])
+def test_an_interrupt_leaves_all_as_before_or_after_the_step(kind: str, tmp_path: Path) -> None:
+    before, after = expected(kind, 0), expected(kind, 1)
+    outcomes = []
+    for event in sorted({int(1.3**i) for i in range(27)}):
+        training = Training(kind)
+        training.set_gradients()
+        with training.budget(2.4, tmp_path):
+            training.crowd_out()
+            is_stopped = interrupted_at(event, training.optimizer.step)
+            found = training.values()
+        assert found in ((before, after) if is_stopped else (after,))
+        outcomes.append(found == before)
+        del training  # the next one's budget does not count it
+    assert sum(outcomes) > 10
 
 
 def test_a_tensor_that_is_used_during_the_step_leaves_all_as_before(
