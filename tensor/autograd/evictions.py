@@ -387,13 +387,18 @@ class Evictions(Recorder):
         if later < self.budget.nbytes // _LEAST_PART:
             return None
         values: Sequence[Any] = saved if kept is None else kept.values  # type: ignore[assignment]
+        plans = [
+            node.rule.plan(tuple([other == i for other in range(len(node.next))])) for i, _, _ in plan.steps
+        ]
+        if any(source not in plan.saves for each in plans for source in each.saves):
+            return None
         parts = []
-        for i, _, _ in plan.steps:
+        for each in plans:
             part = Node()
             part.rule, part.shape, part.dtype = node.rule, node.shape, node.dtype
-            part.plan = node.rule.plan(tuple([other == i for other in range(len(node.next))]))
+            part.plan = each
             part.next, part.recipe = node.next, node.recipe
-            places = [plan.saves.index(source) for source in part.plan.saves]
+            places = [plan.saves.index(source) for source in each.saves]
             part.saved = tuple([values[place] for place in places])
             part.holds = tuple([holds[place] for place in places])
             if kept is not None:

@@ -77,7 +77,7 @@ print(split.piece_count, split.shortage_count)
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the address space")
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the address space, as only Linux does")
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 @pytest.mark.parametrize("kind", ["linear", "convolution"])
 def test_batch_that_does_not_fit_gives_the_same_loss_and_gradients(kind: str, reduction: str) -> None:
