@@ -929,16 +929,21 @@ cdef class Backward:
         cdef PendingGradient leaf
         cdef PyObject* known
         cdef Share guard
+        cdef bint is_owned
         self.leave_kernels()
         parts = _divided(node)
         if parts is None:
             self.step(node, pending)
             return 0
-        # No part may write over the gradient of the output: later parts need it, and gradients of inputs may
-        # share its memory.
+        # Only the last part may write over the gradient of the output, unless an earlier part has passed that
+        # gradient on.
         guard = None if pending.share is None else new_share(pending.share.buffer, pending.value)
+        is_owned = pending.is_owned
         pending.is_owned = False
         for part in parts:
+            if part is parts[len(parts) - 1] and not self._is_passed_on(pending, node.next):
+                guard = None
+                pending.is_owned = is_owned
             self.step(part, pending)
             for x in part.next:
                 if type(x) is not Leaf or (<Leaf>x).hooks is not None:
@@ -948,8 +953,20 @@ cdef class Backward:
                 if leaf.users == 1 and leaf.value is not None:
                     self.leave_kernels()
                     keep(leaf)  # it is complete, and the budget may write it to the file
-        guard = None
         return 0
+
+    cdef bint _is_passed_on(self, PendingGradient pending, tuple nexts) except -1:
+        """Return whether the gradient of an input in `nexts` has the memory of `pending`."""
+        cdef cnp.ndarray root = root_of(<cnp.ndarray?>pending.value)
+        cdef PyObject* known
+        for x in nexts:
+            if x is None:
+                continue
+            known = PyDict_GetItem(self.pending, x)
+            value = (<PendingGradient>known).value
+            if isinstance(value, cnp.ndarray) and root_of(<cnp.ndarray>value) is root:
+                return True
+        return False
 
     # --- Kernel contexts and user code ----------------------------------------------------------------------
 
