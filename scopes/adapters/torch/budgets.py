@@ -18,14 +18,12 @@ from scopes._shared.spill import Spilled, SpillFile
 from scopes.adapters.torch.disposal import trim
 from scopes.adapters.torch.library import torch
 from scopes.adapters.torch.noting import paused
+from scopes.adapters.torch.saved import Version, is_movable, nothing_on
 from scopes.adapters.torch.transfers import Transfers, buffer_of, paged, pinned
+from scopes.adapters.torch.whole_steps import WholeSteps
 
 _NoFunctions = torch._C.DisableTorchFunction
 _use_count = torch._C._storage_Use_Count
-_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
-# The least size in bytes of a storage to move. In the file even a scalar would take a whole page.
-_SMALL = 4096
 # The least bytes freed between two trims of the heap. A trim takes about 1 ms, and so does the next use of
 # the pages.
 _LEAST_TO_TRIM = 16 * 2**20
@@ -37,7 +35,7 @@ class BudgetStatistics:
     """Statistics of a ``scopes.torch.budget`` at one moment."""
 
     #: The bytes in memory that only graphs keep, and their peak. Parameters do not count. Tensors that the
-    #: program also keeps do not count either.
+    #: program also keeps do not count either. With ``recompute=True``, the bytes of all tensors.
     held_bytes: int
     peak_bytes: int
     #: The saved bytes in pinned memory, and in the file.
@@ -51,6 +49,8 @@ class BudgetStatistics:
     #: The total bytes written to the file, and read from it.
     spilled_bytes: int
     read_bytes: int
+    #: How many operations ran again, with ``recompute=True``.
+    recompute_count: int = 0
 
 
 class _Block:
@@ -104,33 +104,12 @@ class _Reference(weakref.ref[_Block]):
     uses: list[int]
 
 
-class _Version:
-    """Checks whether a saved tensor was changed in place, which PyTorch does not check with hooks."""
-
-    __slots__ = ("alias", "expected", "kind", "shape")
-
-    def __init__(self, x: Any) -> None:
-        # This shares the version counter of `x`, but has no graph.
-        self.alias = x.detach()
-        self.expected = x._version
-        self.kind, self.shape = x.type(), x.shape
-
-    def check(self) -> None:
-        """Raise PyTorch's error if the tensor has changed."""
-        if self.alias._version != self.expected:
-            raise RuntimeError(
-                "one of the variables needed for gradient computation has been modified by an inplace "
-                f"operation: [{self.kind} {list(self.shape)}] is at version {self.alias._version}; expected "
-                f"version {self.expected} instead. Change a copy of it: x = x + 1 instead of x += 1"
-            )
-
-
 class _Saved:
     """Represents a saved tensor in the graph: a block, and the position in it."""
 
     __slots__ = ("block", "dtype", "number", "offset", "shape", "strides", "version")
 
-    def __init__(self, block: _Block, number: int, x: Any, version: _Version) -> None:
+    def __init__(self, block: _Block, number: int, x: Any, version: Version) -> None:
         self.block = block
         self.number = number
         self.version = version
@@ -153,6 +132,11 @@ class budget:  # noqa: N801  # it is called like a function
     moves only as many tensors as necessary. Tensors that the program also keeps stay in memory and do not
     count, because moving them would free nothing. Parameters and tensors below 4 KiB do not count either.
 
+    With ``recompute=True`` the block is whole training steps, and `size` is for all tensors on the CPU that
+    the thread uses in it: parameters, gradients, the optimizer's state, batches, saved tensors and results.
+    If the results of an operation do not fit, saved tensors leave memory. Backward computes them again or
+    reads them from the file, whichever takes less time as measured. Losses and gradients are bit-identical.
+
     The budget applies to the thread that entered the block. Backward may run after the block.
 
     Parameters
@@ -164,9 +148,15 @@ class budget:  # noqa: N801  # it is called like a function
         if they exceed `host`.
     host
         The limit for pinned memory; None for no limit.
+    recompute
+        Whether to limit all memory of whole steps, and to compute saved tensors again. It works below
+        autograd, operation by operation: no ``forward`` and no hook runs twice. For tensors on the CPU.
 
     Raises
     ------
+    torch.OutOfMemoryError
+        With ``recompute=True``, before an operation that does not fit alone, with what can't leave memory.
+        The message has the least size that the operation needs.
     SpillError
         In forward, when the disk is full; in backward, when the file can't be read. Set the gradients to
         zero and repeat the step.
@@ -183,13 +173,36 @@ class budget:  # noqa: N801  # it is called like a function
     >>> figures.held_bytes <= 2**20, figures.spill_count
     (True, 7)
     >>> y.sum().backward()
+
+    Whole steps:
+
+    >>> model = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(20)))
+    >>> with scopes.torch.budget("1 MiB", recompute=True) as held:
+    ...     for _ in range(3):
+    ...         model(torch.ones(256, 64)).sum().backward()
+    >>> held.statistics().peak_bytes <= 2**20
+    True
     """
 
     def __init__(
-        self, size: int | str, *, spill: str | os.PathLike[str] | None = None, host: int | str | None = None
+        self,
+        size: int | str,
+        *,
+        spill: str | os.PathLike[str] | None = None,
+        host: int | str | None = None,
+        recompute: bool = False,
     ) -> None:
         self.limit = parse_size(size, "size")
         self.host_limit = None if host is None else parse_size(host, "host")
+        self._steps: WholeSteps | None = None
+        if recompute:
+            if host is not None:
+                raise ValueError(
+                    "host= limits pinned memory, and recompute=True is for tensors on the CPU: write "
+                    f"scopes.torch.budget({size!r}, recompute=True) without host="
+                )
+            self._steps = WholeSteps(self.limit, spill)
+            return
         if spill is None and not torch.cuda.is_available():
             raise ValueError(
                 "a budget for tensors on the CPU requires a folder on a disk for the tensors that do not "
@@ -213,12 +226,18 @@ class budget:  # noqa: N801  # it is called like a function
         self._by_number: dict[int, _Reference] = {}
         self._ended: deque[_Reference] = deque()
         self._transfers: dict[Any, Transfers] = {}
-        self._empty: dict[Any, Any] = {}
         self._freed = 0
         self._peak = self._spills = self._returns = self._ahead = 0
         self._hooks: Any = None
 
     def __enter__(self) -> Self:
+        if self._steps is not None:
+            if self._steps.is_open:
+                raise RuntimeError(
+                    "this budget is already open: write a new `with scopes.torch.budget(...):`"
+                )
+            self._steps.open()
+            return self
         if self._hooks is not None:
             raise RuntimeError("this budget is already open: write a new `with scopes.torch.budget(...):`")
         hooks = torch.autograd.graph.saved_tensors_hooks(self._pack, self._unpack)
@@ -229,12 +248,17 @@ class budget:  # noqa: N801  # it is called like a function
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if self._steps is not None:
+            self._steps.close()
+            return
         hooks, self._hooks = self._hooks, None
         if hooks is not None:
             hooks.__exit__(kind, error, traceback)
 
     def statistics(self) -> BudgetStatistics:
         """Return the current statistics."""
+        if self._steps is not None:
+            return _statistics_of(self._steps)
         return self._guard.run(self._statistics)
 
     def _statistics(self) -> BudgetStatistics:
@@ -256,11 +280,11 @@ class budget:  # noqa: N801  # it is called like a function
 
     def _pack(self, x: Any) -> Any:
         with _NoFunctions():
-            version = _Version(x)
-            if not _is_movable(x):
+            version = Version(x)
+            if not is_movable(x):
                 return version
             # Keep only the version counter here. The block keeps the memory.
-            version.alias.data = self._nothing(x.device)
+            version.alias.data = nothing_on(x.device)
             block, number = self._guard.run(self._register, x)
             return _Saved(block, number, x, version)
 
@@ -277,7 +301,7 @@ class budget:  # noqa: N801  # it is called like a function
             return block, number
 
     def _unpack(self, saved: Any) -> Any:
-        if isinstance(saved, _Version):
+        if isinstance(saved, Version):
             saved.check()
             return saved.alias
         saved.version.check()
@@ -300,11 +324,6 @@ class budget:  # noqa: N801  # it is called like a function
                 if block.done is not None:
                     self._transfers[block.device].wait(block.done)
             return saved.restored()
-
-    def _nothing(self, device: Any) -> Any:
-        if device not in self._empty:
-            self._empty[device] = torch.empty(0, device=device)
-        return self._empty[device]
 
     def _block_of(self, storage: Any) -> _Block:
         known = self._by_storage.get(storage._cdata)
@@ -444,14 +463,18 @@ class budget:  # noqa: N801  # it is called like a function
             block.is_ahead = True
 
 
-def _is_movable(x: Any) -> bool:
-    """Return whether the memory of `x` can be moved out, and whether that would free memory."""
-    if type(x) not in _PLAIN or x.layout is not torch.strided or _is_wrapped(x):
-        return False
-    if not x.untyped_storage().resizable():  # memory of NumPy or of another library
-        return False
-    if x.device.type not in ("cpu", "cuda") or x.is_conj() or x.is_neg():
-        return False
-    # A leaf stays in memory, because the graph refers to the tensor itself.
-    base = x if x._base is None else x._base
-    return x.untyped_storage().nbytes() >= _SMALL and not (base.is_leaf and base.requires_grad)
+def _statistics_of(steps: WholeSteps) -> BudgetStatistics:
+    held = steps.held_bytes()
+    file = None if steps.file is None else steps.file.statistics()
+    return BudgetStatistics(
+        held_bytes=held,
+        peak_bytes=steps.peak,
+        host_bytes=0,
+        file_bytes=0 if file is None else file.bytes_held,
+        spill_count=steps.spills,
+        return_count=steps.returns,
+        ahead_count=0,
+        spilled_bytes=0 if file is None else file.bytes_written,
+        read_bytes=0 if file is None else file.bytes_read,
+        recompute_count=steps.recomputed,
+    )
