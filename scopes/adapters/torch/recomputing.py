@@ -249,6 +249,8 @@ def _as_recorded(recipe: Recipe) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(torch._C._AutoDispatchBelowAutograd())
         stack.enter_context(torch._C._DisableAutocast())
+        # Some kernels read the mode, such as that of an LSTM. Recipes are of operations with gradients.
+        stack.enter_context(torch.enable_grad())
         now = settings()
         if now != recipe.settings:
             stack.callback(_set, now)
