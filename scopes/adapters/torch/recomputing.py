@@ -54,11 +54,11 @@ _OVERWRITING = {
     "aten::geometric_",
 }
 # With `training` they write the running statistics and do not read them.
-_BATCH_NORMS = {
+BATCH_NORMS = {
     _aten.native_batch_norm.default,
     _aten._native_batch_norm_legit.default,
 }
-_RUNNING, _TRAINING = (3, 4), 5
+RUNNING, TRAINING = [3, 4], 5
 
 
 class Value:
@@ -119,10 +119,17 @@ class Hold:
 class Watch(weakref.ref[Any]):
     """Weak reference to a storage. One call in C appends it to a list when the storage is freed."""
 
-    __slots__ = ("key", "nbytes")
+    __slots__ = ("is_older", "key", "last_use", "nbytes", "spilled")
 
     key: int
+    # The bytes in memory: 0 while the content is in the file.
     nbytes: int
+    # Whether the storage is older than the block.
+    is_older: bool
+    # The number of the last operation that used it.
+    last_use: int
+    # The content in the file, which stays there until the next write.
+    spilled: Spilled | None
 
 
 class Operand:
@@ -275,6 +282,8 @@ class Kind:
             for i, argument in enumerate(schema.arguments)
             if argument.alias_info is not None and argument.alias_info.is_write
         ]
+        if func in BATCH_NORMS:  # one of them does not say it
+            self.writes = [*RUNNING]
         aliases = [x.alias_info for x in schema.returns]
         self.is_view = not self.writes and any(alias is not None for alias in aliases)
         self.is_random = torch.Tag.nondeterministic_seeded in func.tags
@@ -285,7 +294,7 @@ class Kind:
             schema.name.startswith("aten::")
             and schema.name not in _NEVER_AGAIN
             and not schema.name.startswith("aten::_foreach")
-            and (not self.writes or is_in_place or func in _BATCH_NORMS)
+            and (not self.writes or is_in_place or func in BATCH_NORMS)
         )
 
 
@@ -307,14 +316,14 @@ def recipe_of(
         inputs.append(value)
         return Operand(value, x)
 
-    if func in _BATCH_NORMS and args[_TRAINING]:
-        args = [None if i in _RUNNING else x for i, x in enumerate(args)]
+    if func in BATCH_NORMS and args[TRAINING]:
+        args = [None if i in RUNNING else x for i, x in enumerate(args)]
         func = _aten.native_batch_norm.default
     template = [mapped(x, described) for x in args]
     named = {name: mapped(x, described) for name, x in kwargs.items()}
     if not is_known:
         return None
-    written = template[0] if kind.writes and func not in _BATCH_NORMS else None
+    written = template[0] if kind.writes and func not in BATCH_NORMS else None
     if written is not None and kind.is_overwriting and _covers(args[0]):
         inputs.remove(written.value)
         if written.value in inputs:  # x.copy_(x)

@@ -12,8 +12,11 @@ import os
 import time
 import weakref
 from collections import deque
+from collections.abc import Set
+from operator import attrgetter
 from typing import Any
 
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from scopes._shared.guard import Guard
@@ -23,6 +26,8 @@ from scopes.adapters.torch.disposal import trim
 from scopes.adapters.torch.library import torch, tried
 from scopes.adapters.torch.noting import paused
 from scopes.adapters.torch.recomputing import (
+    BATCH_NORMS,
+    TRAINING,
     Hold,
     Kind,
     Operand,
@@ -54,6 +59,23 @@ _ON_A_GPU = (
 )
 
 
+# Methods that read the memory of a tensor without an operation. The first ones hand it out.
+_HANDING_OUT = {
+    torch.Tensor.data_ptr,
+    torch.Tensor.untyped_storage,
+    torch.Tensor.storage,
+    torch.Tensor.__dlpack__,
+    torch.Tensor.share_memory_,
+}
+_READING = {
+    torch.Tensor.numpy,
+    torch.Tensor.tolist,
+    torch.Tensor.__array__,
+    torch.Tensor.__reduce_ex__,
+    torch.Tensor.__deepcopy__,
+}
+
+
 class _Saved:
     """Represents a saved tensor in the graph."""
 
@@ -61,6 +83,17 @@ class _Saved:
 
     def __init__(self, operand: Operand, number: int, version: Version, hold: Hold) -> None:
         self.operand, self.number, self.version, self.hold = operand, number, version, hold
+
+
+class _SavedLeaf:
+    """Represents a saved tensor that the program holds too, such as a parameter or a view of one."""
+
+    __slots__ = ("dtype", "offset", "shape", "storage", "strides", "version")
+
+    def __init__(self, x: Any, storage: Any, version: Version) -> None:
+        self.storage, self.version = storage, version
+        self.dtype, self.shape = x.dtype, x.shape
+        self.strides, self.offset = x.stride(), x.storage_offset()
 
 
 class _Mark(weakref.ref[Hold]):
@@ -104,6 +137,20 @@ class _Mode(TorchDispatchMode):  # type: ignore[misc]
         return result
 
 
+class _Functions(TorchFunctionMode):  # type: ignore[misc]
+    """Shows the budget the methods that read a tensor's memory without an operation."""
+
+    def __init__(self, steps: WholeSteps) -> None:
+        super().__init__()
+        self._steps = steps
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        is_handing_out = func in _HANDING_OUT
+        if (is_handing_out or func in _READING) and args:
+            self._steps.guard.run(self._steps.expose, args[0], is_handing_out)
+        return func(*args, **(kwargs or {}))
+
+
 class WholeSteps:
     """What a ``scopes.torch.budget`` with ``recompute=True`` does."""
 
@@ -121,6 +168,11 @@ class WholeSteps:
         self._holds: dict[int, _Mark] = {}
         self._let_go: deque[_Mark] = deque()
         self._ended: deque[Watch] = deque()
+        # The storages that the program holds and whose content is in the file, and those whose memory it has
+        # handed to other code.
+        self._emptied: dict[int, Watch] = {}
+        self._handed_out: set[int] = set()
+        self._operations = 0
         self._kinds: dict[Any, Kind] = {}
         # The bytes of the results, and the least seconds, by the operation and the shapes of its operands.
         self._sizes: dict[Any, int] = {}
@@ -132,11 +184,12 @@ class WholeSteps:
         self._is_known = False
         self._hooks: Any = None
         self._mode: _Mode | None = None
+        self._functions: _Functions | None = None
 
     @property
     def is_open(self) -> bool:
         """Whether the block is open."""
-        return self._mode is not None or self._hooks is not None
+        return self._mode is not None or self._hooks is not None or self._functions is not None
 
     def open(self) -> None:
         """Begin the block on this thread."""
@@ -144,20 +197,27 @@ class WholeSteps:
             if not self._is_known:
                 self._find_tensors()
         hooks = torch.autograd.graph.saved_tensors_hooks(self._pack, self._unpack)
-        mode = _Mode(self)
+        mode, functions = _Mode(self), _Functions(self)
         hooks.__enter__()
         self._hooks = hooks
         mode.__enter__()
         self._mode = mode
+        if self.file is not None:
+            functions.__enter__()
+            self._functions = functions
 
     def close(self) -> None:
-        """End the block."""
+        """End the block, with the content of all tensors of the program in memory."""
+        functions, self._functions = self._functions, None
+        if functions is not None:
+            functions.__exit__(None, None, None)
         mode, self._mode = self._mode, None
         if mode is not None:
             mode.__exit__(None, None, None)
         hooks, self._hooks = self._hooks, None
         if hooks is not None:
             hooks.__exit__(None, None, None)
+        self.guard.run(self._refill_all)
 
     def held_bytes(self) -> int:
         """Return the bytes of the tensors in memory."""
@@ -185,6 +245,8 @@ class WholeSteps:
         watch = Watch(storage, self._ended.append)
         watch.key = key
         watch.nbytes = 0 if storage.device.type == "meta" else storage.nbytes()
+        watch.is_older = self._mode is None
+        watch.last_use, watch.spilled = self._operations, None
         self._watches[key] = watch
         self._live += watch.nbytes
         return watch
@@ -208,6 +270,8 @@ class WholeSteps:
             if self._watches.get(watch.key) is watch:
                 del self._watches[watch.key]
                 self._values.pop(watch.key, None)
+                self._emptied.pop(watch.key, None)
+                self._handed_out.discard(watch.key)
             ended.popleft()
 
     def _known_value(self, x: Any) -> Value | None:
@@ -278,7 +342,7 @@ class WholeSteps:
         kind = self._kinds.get(func)
         if kind is None:
             kind = self._kinds[func] = Kind(func)
-        if kind.is_view:
+        if kind.is_view and not self._emptied:
             return None
         with _NoFunctions(), paused():
             self._collect()
@@ -288,13 +352,26 @@ class WholeSteps:
             for x in operands:
                 if x.device.type not in ("cpu", "meta"):
                     raise RuntimeError(_ON_A_GPU.format(x.device))
-            keys = {self._watch_of(x.untyped_storage()).key for x in operands if _is_plain(x)}
-            written = [x for x in results_of([_at(args, kwargs, i) for i in kind.writes]) if x is not None]
+            watches = {
+                id(w): w for w in (self._watch_of(x.untyped_storage()) for x in operands if _is_plain(x))
+            }
+            self._operations += 1
+            for watch in watches.values():
+                watch.last_use = self._operations
+            keys = {watch.key for watch in watches.values()}
+            self._refill([watch for watch in watches.values() if watch.key in self._emptied], keys)
+            if kind.is_view:
+                return None
+            writes = [] if func in BATCH_NORMS and not args[TRAINING] else kind.writes
+            written = [x for x in results_of([_at(args, kwargs, i) for i in writes]) if x is not None]
+            for x in written:
+                if _is_plain(x):
+                    self._watch_of(x.untyped_storage()).spilled = None
             call = _Call(kind, _key(func, args, kwargs), keys, written)
             nbytes = self._sizes.get(call.key) if call.key is not None else None
             if nbytes is None:
                 nbytes = 0 if kind.writes and kind.writes == [0] else _predicted(func, args, kwargs)
-            self._make_room(nbytes, str(func))
+            self._make_room(nbytes, str(func), keys=keys)
             if torch.is_grad_enabled() and kind.can_be_again:
                 call.recipe = recipe_of(func, kind, args, kwargs, self._input_of)
             for x in written:
@@ -330,7 +407,7 @@ class WholeSteps:
                     recipe.outputs, recipe.nbytes = outputs, nbytes
             if call.key is not None:
                 self._sizes[call.key], self._seconds[call.key] = nbytes, seconds
-            del x, result
+            x = result = None
             self._make_room(0, "the operation that has run")
             self.peak = max(self.peak, self._live)
 
@@ -389,9 +466,12 @@ class WholeSteps:
     def _pack(self, x: Any) -> Any:
         with _NoModes(), _NoFunctions():
             version = Version(x)
-            if not is_movable(x) or x.device.type != "cpu":
+            if x.device.type != "cpu" or not _is_plain(x):
                 return version
+            storage = x.untyped_storage()
             version.alias.data = nothing_on(x.device)
+            if not is_movable(x):
+                return _SavedLeaf(x, storage, version)
             return self.guard.run(self._register, x, version)
 
     def _register(self, x: Any, version: Version) -> _Saved:
@@ -412,11 +492,22 @@ class WholeSteps:
             return _Saved(Operand(value, x), self._numbers, version, hold)
 
     def _unpack(self, saved: Any) -> Any:
-        saved.version.check() if isinstance(saved, _Saved) else saved.check()
-        if not isinstance(saved, _Saved):
+        if isinstance(saved, Version):
+            saved.check()
             return saved.alias
+        saved.version.check()
         with _NoModes(), _NoFunctions():
+            if isinstance(saved, _SavedLeaf):
+                return self.guard.run(self._leaf, saved)
             return self.guard.run(self._restored, saved)
+
+    def _leaf(self, saved: _SavedLeaf) -> Any:
+        with paused():
+            self._collect()
+            watch = self._watch_of(saved.storage)
+            self._refill([watch] if watch.key in self._emptied else [], {watch.key})
+            empty = torch.empty(0, dtype=saved.dtype)
+            return empty.set_(saved.storage, saved.offset, saved.shape, saved.strides)
 
     def _restored(self, saved: _Saved) -> Any:
         with paused():
@@ -427,13 +518,21 @@ class WholeSteps:
             self._position = saved.number
             if hold.storage is None:
                 self._restore(hold)
+            else:
+                watch = self._watch_of(hold.storage)
+                self._refill([watch] if watch.key in self._emptied else [], {watch.key})
             self.peak = max(self.peak, self._live)
             return saved.operand.over(hold.storage)
 
     # --- Room ---------------------------------------------------------------------------------------------
 
-    def _make_room(self, nbytes: int, purpose: str, locked: set[int] = frozenset()) -> None:  # type: ignore[assignment]
-        """Let values leave memory until `nbytes` more fit, or raise an error."""
+    def _make_room(
+        self, nbytes: int, purpose: str, locked: Set[int] = frozenset(), keys: Set[int] = frozenset()
+    ) -> None:
+        """Let values leave memory until `nbytes` more fit, or raise an error.
+
+        The values with an id in `locked` stay, and so do the storages of `keys`.
+        """
         self._collect()
         if self._live + nbytes <= self.limit:
             return
@@ -445,7 +544,7 @@ class WholeSteps:
             hold = mark()
             if hold is None or hold.storage is None or id(hold.value) in locked or hold.value.nbytes < SMALL:
                 continue
-            if _use_count(hold.storage._cdata) > 1:
+            if _use_count(hold.storage._cdata) > 1 or hold.storage._cdata in self._emptied:
                 continue
             cost = self._cost(hold)
             if cost is not None:
@@ -457,11 +556,86 @@ class WholeSteps:
             self._collect()
             if self._live + nbytes <= self.limit:
                 return
+        if self.file is not None and self._empty_until(nbytes, locked, keys):
+            return
         raise torch.OutOfMemoryError(
             f"the budget of {format_bytes(self.limit)} is too small: {purpose} needs {format_bytes(nbytes)} "
             f"while {format_bytes(self._live)} can't leave memory. Write a budget of at least "
             f"{format_bytes(self._live + nbytes)}, or use a smaller batch"
         )
+
+    def _empty_until(self, nbytes: int, locked: Set[int], keys: Set[int]) -> bool:
+        """Move what the program holds to the file until `nbytes` more fit, and return whether they do.
+
+        The tensors stay, without memory: PyTorch itself raises an error where code that the budget does not
+        see uses one. The first to go are those whose last use is longest ago.
+        """
+        stay = {*keys}
+        for mark in list(self._holds.values()):
+            hold = mark()
+            if hold is not None and hold.storage is not None and id(hold.value) in locked:
+                stay.add(hold.storage._cdata)
+        for watch in sorted(self._watches.values(), key=attrgetter("last_use")):
+            if watch.nbytes < SMALL or watch.key in stay or watch.key in self._handed_out:
+                continue
+            storage = watch()
+            if storage is None or not storage.resizable():
+                continue
+            if watch.is_older and _use_count(watch.key) > 2:  # other code may have its address
+                continue
+            self._empty(watch, storage)
+            if self._live + nbytes <= self.limit:
+                return True
+        return False
+
+    def _empty(self, watch: Watch, storage: Any) -> None:
+        assert self.file is not None
+        if watch.spilled is None:
+            start = time.perf_counter()
+            watch.spilled = self.file.write(buffer_of(storage))
+            self._note_move(watch.nbytes, start)
+            self.spills += 1
+        self._emptied[watch.key] = watch
+        storage.resize_(0)
+        self._live -= watch.nbytes
+        self._freed += watch.nbytes
+        watch.nbytes = 0
+
+    def _refill(self, watches: list[Watch], keys: Set[int]) -> None:
+        """Bring the content of storages that the program holds back into memory."""
+        for watch in watches:
+            storage, spilled = watch(), watch.spilled
+            if storage is None or spilled is None:
+                continue
+            if keys:
+                self._make_room(spilled.nbytes, "a tensor of the program", keys=keys)
+            if storage.nbytes() != spilled.nbytes:
+                storage.resize_(spilled.nbytes)
+            start = time.perf_counter()
+            spilled.read_into(buffer_of(storage))
+            self._note_move(spilled.nbytes, start)
+            watch.nbytes = spilled.nbytes
+            self._live += spilled.nbytes
+            del self._emptied[watch.key]
+            self.returns += 1
+            self.peak = max(self.peak, self._live)
+
+    def _refill_all(self) -> None:
+        self._collect()
+        with _NoModes(), _NoFunctions(), paused():
+            self._refill(list(self._emptied.values()), set())
+        for watch in self._watches.values():
+            watch.spilled = None
+
+    def expose(self, x: Any, is_handing_out: bool) -> None:
+        """Prepare for code that reads the memory of `x` without an operation."""
+        if isinstance(x, torch.Tensor) and x.layout is torch.strided:
+            with _NoModes(), _NoFunctions(), paused():
+                if _is_plain(x):
+                    watch = self._watch_of(x.untyped_storage())
+                    self._refill([watch] if watch.key in self._emptied else [], {watch.key})
+                    if is_handing_out:
+                        self._handed_out.add(watch.key)
 
     def _distance(self, hold: Hold) -> int:
         """Return about how many saved tensors backward needs before that of `hold`."""
@@ -545,6 +719,11 @@ class WholeSteps:
             kept = self._hold_of(value)
             if kept.storage is None:
                 self._read(kept, locked)
+            elif kept.storage._cdata in self._emptied:
+                watch = self._emptied[kept.storage._cdata]
+                assert watch.spilled is not None
+                self._make_room(watch.spilled.nbytes, "a tensor of the program", locked)
+                self._refill([watch], set())
             elif value.check is not None:
                 value.check()
             return kept.storage
