@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 def _mlp(nn: Any) -> Any:
     sizes = (784, 2048, 2048, 10)
-    layers = [nn.Sequential(nn.Linear(a, b), nn.ReLU()) for a, b in zip(sizes, sizes[1:-1], strict=False)]
+    layers = [nn.Sequential(nn.Linear(a, b), nn.ReLU()) for a, b in pairwise(sizes[:-1])]
     return [*layers, nn.Linear(*sizes[-2:])]
 
 
@@ -52,7 +53,7 @@ def _resnet(nn: Any) -> Any:
 
     stem = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
     widths = (64, 64, 64, 128, 128, 256, 256, 512, 512)
-    blocks = [Block(*pair) for pair in zip(widths, widths[1:], strict=False)]
+    blocks = [Block(*pair) for pair in pairwise(widths)]
     head = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 1000))
     return [nn.Sequential(*stem), *blocks, head]
 

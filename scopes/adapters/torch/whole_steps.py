@@ -107,7 +107,7 @@ class _Mark(weakref.ref[Hold]):
 class _Call:
     """An operation that is running."""
 
-    __slots__ = ("key", "kind", "operands", "recipe", "written")
+    __slots__ = ("before", "key", "kind", "operands", "recipe", "written")
 
     def __init__(self, kind: Kind, key: Any, operands: set[int], written: list[Any]) -> None:
         self.kind, self.key = kind, key
@@ -115,6 +115,8 @@ class _Call:
         self.operands = operands
         self.written = written
         self.recipe: Recipe | None = None
+        # The values that it writes, by the key of the storage.
+        self.before: dict[int, Value] = {}
 
 
 class _Mode(TorchDispatchMode):  # type: ignore[misc]
@@ -196,6 +198,9 @@ class WholeSteps:
         with _NoModes(), _NoFunctions(), paused():
             if not self._is_known:
                 self._find_tensors()
+            self._collect()
+            # An interrupt may have left it wrong.
+            self._live = sum(watch.nbytes for watch in self._watches.values())
         hooks = torch.autograd.graph.saved_tensors_hooks(self._pack, self._unpack)
         mode, functions = _Mode(self), _Functions(self)
         hooks.__enter__()
@@ -352,13 +357,12 @@ class WholeSteps:
             for x in operands:
                 if x.device.type not in ("cpu", "meta"):
                     raise RuntimeError(_ON_A_GPU.format(x.device))
-            watches = {
-                id(w): w for w in (self._watch_of(x.untyped_storage()) for x in operands if _is_plain(x))
-            }
+            used = [self._watch_of(x.untyped_storage()) for x in operands if _is_plain(x)]
+            watches = {watch.key: watch for watch in used}
             self._operations += 1
             for watch in watches.values():
                 watch.last_use = self._operations
-            keys = {watch.key for watch in watches.values()}
+            keys = set(watches)
             self._refill([watch for watch in watches.values() if watch.key in self._emptied], keys)
             if kind.is_view:
                 return None
@@ -376,8 +380,14 @@ class WholeSteps:
                 call.recipe = recipe_of(func, kind, args, kwargs, self._input_of)
             for x in written:
                 value = self._known_value(x)
-                if value is not None:
+                if value is not None and value.watch is not None:
                     self._preserve(value, x)
+                    # From here to `end`, the content is unknown: the operation may fail, or be interrupted.
+                    call.before[value.watch.key] = self._values.pop(value.watch.key)
+                    value.watch = None
+                    hold = value.hold
+                    if hold is not None and hold.storage is not None and not hold.is_saved:
+                        hold.storage = None
             return call
 
     def end(self, call: _Call, result: Any, seconds: float) -> None:
@@ -387,7 +397,7 @@ class WholeSteps:
             least = self._seconds.get(call.key)
             seconds = seconds if least is None else min(seconds, least)
             for x in call.written:
-                self._rewrite(x, recipe if recipe is not None and recipe.written is not None else None)
+                self._rewrite(x, call, recipe if recipe is not None and recipe.written is not None else None)
             outputs: list[weakref.ref[Value] | None] = []
             for x in results_of(result):
                 value = None
@@ -434,7 +444,7 @@ class WholeSteps:
             self._watch_of(copy)
             hold.storage = copy
 
-    def _rewrite(self, x: Any, recipe: Recipe | None) -> None:
+    def _rewrite(self, x: Any, call: _Call, recipe: Recipe | None) -> None:
         """Register the value that an operation wrote to the storage of `x`."""
         if not _is_plain(x):
             return
@@ -443,8 +453,8 @@ class WholeSteps:
         if storage.nbytes() != watch.nbytes and storage.device.type != "meta":  # the program has resized it
             self._live += storage.nbytes() - watch.nbytes
             watch.nbytes = storage.nbytes()
-        before = self._known_value(x)
-        if before is None and recipe is None:
+        before = call.before.pop(watch.key, None)
+        if before is None and (recipe is None or watch.key in self._values):
             return
         value = Value(watch, recipe)
         if recipe is not None:
@@ -458,7 +468,6 @@ class WholeSteps:
                     self._keep(hold.next, storage)
                 if hold.storage is storage:
                     hold.storage = None
-            before.watch = None
         self._values[watch.key] = value
 
     # --- Saved tensors ------------------------------------------------------------------------------------
@@ -570,13 +579,11 @@ class WholeSteps:
         The tensors stay, without memory: PyTorch itself raises an error where code that the budget does not
         see uses one. The first to go are those whose last use is longest ago.
         """
-        stay = {*keys}
-        for mark in list(self._holds.values()):
-            hold = mark()
-            if hold is not None and hold.storage is not None and id(hold.value) in locked:
-                stay.add(hold.storage._cdata)
         for watch in sorted(self._watches.values(), key=attrgetter("last_use")):
-            if watch.nbytes < SMALL or watch.key in stay or watch.key in self._handed_out:
+            if watch.nbytes < SMALL or watch.key in keys or watch.key in self._handed_out:
+                continue
+            value = self._values.get(watch.key)
+            if value is not None and id(value) in locked:
                 continue
             storage = watch()
             if storage is None or not storage.resizable():
@@ -614,9 +621,9 @@ class WholeSteps:
             start = time.perf_counter()
             spilled.read_into(buffer_of(storage))
             self._note_move(spilled.nbytes, start)
+            self._live += spilled.nbytes - watch.nbytes
             watch.nbytes = spilled.nbytes
-            self._live += spilled.nbytes
-            del self._emptied[watch.key]
+            self._emptied.pop(watch.key, None)
             self.returns += 1
             self.peak = max(self.peak, self._live)
 
@@ -750,7 +757,8 @@ class WholeSteps:
                     kept.pins = []
                 elif id(output) in uses:
                     temporary[id(output)] = storage
-                    self._watch_of(storage)
+                    output.watch = self._watch_of(storage)
+                    self._values[output.watch.key] = output
             del storages, storage
             self.peak = max(self.peak, self._live)
             for before in recipe.inputs:
