@@ -185,9 +185,12 @@ def print_run(name: str, way: str, folder: str, size: int | None) -> None:
         with block:
             losses.append(step())
         seconds.append(time.process_time() - start)
-    bits = hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in model.parameters())).hexdigest()
+    resident = _status("VmHWM") - before
+    bits = hashlib.sha256()
+    for parameter in model.parameters():
+        bits.update(parameter.detach().numpy().tobytes())
     figures = None if held is None else held.statistics()
-    found = {"resident": _status("VmHWM") - before, "seconds": min(seconds), "same": [losses, bits]}
+    found = {"resident": resident, "seconds": min(seconds), "same": [losses, bits.hexdigest()]}
     if figures is not None:
         found |= {
             "peak": figures.peak_bytes,

@@ -337,6 +337,7 @@ def _find_trim() -> Any:
 
 
 _trim = _find_trim()
+_M_MMAP_THRESHOLD = -3
 
 
 def _note_freed(nbytes: int) -> None:
@@ -378,6 +379,16 @@ _ender = Ender(
 #: Disposes its first argument, a tensor. Returns the shape, or None if there is none, and the dtype. If the
 #: second argument, `is_safe`, is False, another thread may be using the tensor: only its class changes.
 end = _ender.end
+
+
+def return_large_blocks() -> None:
+    """Make the C library return freed blocks of at least 1 MiB to the system at once, if it can.
+
+    glibc otherwise keeps freed blocks up to 32 MiB in its heap, where small objects leave gaps between them.
+    The setting holds until the process ends. The environment variable ``MALLOC_MMAP_THRESHOLD_`` comes first.
+    """
+    if _trim is not None and "MALLOC_MMAP_THRESHOLD_" not in os.environ:
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 2**20)
 
 
 def resident_bytes() -> int | None:

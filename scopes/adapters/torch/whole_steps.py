@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from scopes._shared.guard import Guard
 from scopes._shared.sizes import format_bytes
 from scopes._shared.spill import SpillFile
-from scopes.adapters.torch.disposal import trim
+from scopes.adapters.torch.disposal import return_large_blocks, trim
 from scopes.adapters.torch.library import torch, tried
 from scopes.adapters.torch.noting import paused
 from scopes.adapters.torch.recomputing import (
@@ -183,7 +183,7 @@ class WholeSteps:
         self._position = 0
         self._freed = 0
         self._moved_bytes, self._moved_seconds = 0, 0.0
-        self._is_known = False
+        self._is_known = self._is_under_pressure = False
         self._hooks: Any = None
         self._mode: _Mode | None = None
         self._functions: _Functions | None = None
@@ -545,6 +545,10 @@ class WholeSteps:
         self._collect()
         if self._live + nbytes <= self.limit:
             return
+        if not self._is_under_pressure:
+            self._is_under_pressure = True
+            return_large_blocks()
+            trim()
         if self._freed >= max(self.limit // 4, _LEAST_TO_TRIM):
             self._freed = 0
             trim()

@@ -463,7 +463,6 @@ def test_errors_of_the_program_lose_nothing(count: int, tmp_path: Path) -> None:
         handle.remove()
         with held:
             assert same(step_of(model), plain)
-    del model
     assert held.statistics().file_bytes == 0
 
 
