@@ -170,7 +170,7 @@ def print_run(name: str, way: str, folder: str, size: int | None) -> None:
     step, model = step_of(name, way)
     held = None
     if size is not None:
-        held = scopes.torch.budget(size, spill=folder, recompute=True)
+        held = scopes.torch.budget(size, spill=folder, recompute=True, spill_parameters=True)
     block: AbstractContextManager[Any] = nullcontext() if held is None else held
     if held is not None:
         (torch.ones(1) * 1).sum()

@@ -71,6 +71,7 @@ REASONS: dict[str, dict[str, str]] = {
     "scopes/test_tracebacks.py": {"_shared _packages": "forgets a library of the test again"},
     "scopes/test_tracking.py": {"_codes": "what tracking keeps of collected code, which must not grow"},
     "scopes/foreign/test_cupy.py": {"_Blocks": "calls a hook of the memory pool, which runs only with a GPU"},
+    "scopes/foreign/test_torch_whole_steps.py": {"_steps": "makes writes to the file fail"},
     "scopes/foreign/test_torch_budgets.py": {"_file": "cuts the file short, which has no name on Linux"},
     "scopes/foreign/test_torch_import.py": {
         "_ON_DEMAND": "compares the table with the modules that it names"

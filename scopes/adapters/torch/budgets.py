@@ -151,6 +151,10 @@ class budget:  # noqa: N801  # it is called like a function
     recompute
         Whether to limit all memory of whole steps, and to compute saved tensors again. It works below
         autograd, operation by operation: no ``forward`` and no hook runs twice. For tensors on the CPU.
+    spill_parameters
+        With ``recompute=True``, whether tensors that the program holds may be in the file between their uses,
+        if the rest does not suffice: parameters, gradients, the optimizer's state, batches. Inside the block
+        no other thread and no compiled code may use these tensors: the process would crash.
 
     Raises
     ------
@@ -191,6 +195,7 @@ class budget:  # noqa: N801  # it is called like a function
         spill: str | os.PathLike[str] | None = None,
         host: int | str | None = None,
         recompute: bool = False,
+        spill_parameters: bool = False,
     ) -> None:
         self.limit = parse_size(size, "size")
         self.host_limit = None if host is None else parse_size(host, "host")
@@ -201,8 +206,18 @@ class budget:  # noqa: N801  # it is called like a function
                     "host= limits pinned memory, and recompute=True is for tensors on the CPU: write "
                     f"scopes.torch.budget({size!r}, recompute=True) without host="
                 )
-            self._steps = WholeSteps(self.limit, spill)
+            if spill_parameters and spill is None:
+                raise ValueError(
+                    "spill_parameters=True requires a folder on a disk: write "
+                    f"scopes.torch.budget({size!r}, recompute=True, spill_parameters=True, spill='/a/folder')"
+                )
+            self._steps = WholeSteps(self.limit, spill, spill_parameters)
             return
+        if spill_parameters:
+            raise ValueError(
+                "without recompute=True a budget is for saved tensors alone: write scopes.torch.budget("
+                f"{size!r}, recompute=True, spill_parameters=True, spill='/a/folder')"
+            )
         if spill is None and not torch.cuda.is_available():
             raise ValueError(
                 "a budget for tensors on the CPU requires a folder on a disk for the tensors that do not "

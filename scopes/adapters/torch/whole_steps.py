@@ -66,13 +66,15 @@ _HANDING_OUT = {
     torch.Tensor.storage,
     torch.Tensor.__dlpack__,
     torch.Tensor.share_memory_,
+    torch.Tensor.__reduce_ex__,
+    torch.Tensor.__deepcopy__,
 }
 _READING = {
     torch.Tensor.numpy,
     torch.Tensor.tolist,
     torch.Tensor.__array__,
-    torch.Tensor.__reduce_ex__,
-    torch.Tensor.__deepcopy__,
+    torch.Tensor.__repr__,
+    torch.Tensor.__format__,
 }
 
 
@@ -156,8 +158,9 @@ class _Functions(TorchFunctionMode):  # type: ignore[misc]
 class WholeSteps:
     """What a ``scopes.torch.budget`` with ``recompute=True`` does."""
 
-    def __init__(self, limit: int, spill: str | os.PathLike[str] | None) -> None:
+    def __init__(self, limit: int, spill: str | os.PathLike[str] | None, spills_parameters: bool) -> None:
         self.limit = limit
+        self.spills_parameters = spills_parameters
         self.file = None if spill is None else SpillFile(spill)
         self.guard = Guard()
         self.peak = self.spills = self.returns = self.recomputed = 0
@@ -207,7 +210,7 @@ class WholeSteps:
         self._hooks = hooks
         mode.__enter__()
         self._mode = mode
-        if self.file is not None:
+        if self.spills_parameters:
             functions.__enter__()
             self._functions = functions
 
@@ -569,19 +572,26 @@ class WholeSteps:
             self._collect()
             if self._live + nbytes <= self.limit:
                 return
-        if self.file is not None and self._empty_until(nbytes, locked, keys):
+        if self.spills_parameters and self._empty_until(nbytes, locked, keys):
             return
         raise torch.OutOfMemoryError(
             f"the budget of {format_bytes(self.limit)} is too small: {purpose} needs {format_bytes(nbytes)} "
             f"while {format_bytes(self._live)} can't leave memory. Write a budget of at least "
-            f"{format_bytes(self._live + nbytes)}, or use a smaller batch"
+            f"{format_bytes(self._live + nbytes)}, or use a smaller batch{self._advice()}"
+        )
+
+    def _advice(self) -> str:
+        if self.file is None:
+            return ". With spill=folder, what can't be computed again goes to a file"
+        return (
+            "" if self.spills_parameters else ". With spill_parameters=True, parameters may wait in the file"
         )
 
     def _empty_until(self, nbytes: int, locked: Set[int], keys: Set[int]) -> bool:
         """Move what the program holds to the file until `nbytes` more fit, and return whether they do.
 
-        The tensors stay, without memory: PyTorch itself raises an error where code that the budget does not
-        see uses one. The first to go are those whose last use is longest ago.
+        The tensors stay, without memory. Each operation and each method that reads memory brings back what it
+        uses. The first to go are those whose last use is longest ago.
         """
         for watch in sorted(self._watches.values(), key=attrgetter("last_use")):
             if watch.nbytes < SMALL or watch.key in keys or watch.key in self._handed_out:
