@@ -26,6 +26,7 @@ from scopes.adapters.libraries import enable, still_held
 from scopes.command import children, diff
 from scopes.command.attach import attach
 from scopes.command.completion import completion_for
+from scopes.command.fits import fits
 from scopes.command.last_report import settings_for
 from scopes.command.options import PROGRAM, parse
 from scopes.command.outputs import page_of, write_annotations, write_files, write_json
@@ -66,6 +67,8 @@ def main() -> None:
     options = parse(_arguments)
     if options.command == "run":
         _run(options)
+    elif options.command == "fits":
+        fits(options)
     elif options.command == "attach":
         sys.exit(attach(options, PROGRAM))
     elif options.command == "report":

@@ -35,7 +35,7 @@ fail-on-leak = true
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the options of a command line. Exit with an error if one is wrong.
 
-    `command` is "run", "attach", "report", "diff" or "completion".
+    `command` is "run", "fits", "attach", "report", "diff" or "completion".
     """
     parser, commands = make_parser()
     run = commands["run"]
@@ -45,8 +45,13 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     if unknown:
         command = commands[options.command]
         command.error(_unknown(unknown[0], _names_of(command), options.command))
-    if options.command == "run" and options.program is None:
-        run.error(f"write the program: {PROGRAM} run train.py, or {PROGRAM} run -m package.module")
+    name = options.command
+    if name in ("run", "fits") and options.program is None:
+        commands[name].error(
+            f"write the program: {PROGRAM} {name} train.py, or {PROGRAM} {name} -m package.module"
+        )
+    if name == "fits":
+        _take_own(options)
     return options
 
 
@@ -54,9 +59,10 @@ def make_parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentP
     """Return the parser of command lines, and those of its commands, by their names."""
     parser = argparse.ArgumentParser(PROGRAM, description="Find out what keeps memory.", allow_abbrev=False)
     commands = parser.add_subparsers(
-        title="commands", required=True, metavar="run | attach | report | diff | completion", dest="command"
+        title="commands", required=True, metavar="run | fits | attach | report | diff | completion", dest="command"
     )
     _add_run(commands)
+    _add_fits(commands)
     _add_attach(commands)
     report = commands.add_parser(
         "report", help="show the record of a run, or summarize a trace", allow_abbrev=False
@@ -166,6 +172,46 @@ def _add_run(commands: Any) -> argparse.ArgumentParser:
     )
     run.add_argument("arguments", nargs=argparse.REMAINDER, help="the program's own arguments")
     return run
+
+
+def _add_fits(commands: Any) -> argparse.ArgumentParser:
+    fits: argparse.ArgumentParser = commands.add_parser(
+        "fits",
+        allow_abbrev=False,
+        usage=f"{PROGRAM} fits [--memory SIZE] (script.py | -m module) [arguments]",
+        help="tell the memory that a training with PyTorch needs, and the largest batch that fits",
+        description="Run a program on fake tensors, without memory for tensors and without arithmetic, up to\n"
+        "its second optimizer step. Print the memory at the peak by part, module and line. The exit status\n"
+        "is 0 if it fits, 1 if it does not, and 2 if that is unknown.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    fits.add_argument("--memory", type=_size, metavar="SIZE", help="the memory to fit into, such as 8GiB")
+    fits.add_argument("--html", type=_writable, metavar="FILE", help="also write the report as an HTML page")
+    fits.add_argument("--json", action="store_true", help="print the report as JSON instead of text")
+    fits.add_argument(
+        "--real",
+        action="store_true",
+        help="run and measure two real steps, for a program that needs values of tensors",
+    )
+    fits.add_argument("-m", dest="is_module", action="store_true", help="run a module, as python -m does")
+    fits.add_argument("program", metavar="script.py", nargs="?", help="the program")
+    fits.add_argument("arguments", nargs=argparse.REMAINDER, help="the program's own arguments")
+    return fits
+
+
+def _take_own(options: argparse.Namespace) -> None:
+    """Take ``--memory SIZE`` after the program too, as in ``fits train.py --memory 8GiB``.
+
+    A program with an option of this name gets it after ``--``.
+    """
+    given: list[str] = options.arguments
+    own = given.index("--") if "--" in given else len(given)
+    mine, theirs = given[:own], given[own + 1 :]
+    if options.memory is None and "--memory" in mine and mine.index("--memory") + 1 < len(mine):
+        at = mine.index("--memory")
+        options.memory = mine[at + 1]
+        del mine[at : at + 2]
+    options.arguments = [*mine, *theirs]
 
 
 def _add_attach(commands: Any) -> argparse.ArgumentParser:

@@ -16,6 +16,7 @@ _ON_DEMAND = _origins_of(
     {
         "scopes.adapters.torch.budgets": "BudgetStatistics budget",
         "scopes.adapters.torch.growth": "GraphGrowthWarning warn_on_graph_growth",
+        "scopes.adapters.torch.fitting": "CheckpointRow FitsReport FitsRow NotFakeError fits",
         "scopes.adapters.torch.report": "DeviceReport DeviceRow HeldReport HeldRow KeptReport KeptRow kept "
         "memory_by_device still_held",
         "scopes.torch.memory": "memory",
