@@ -59,7 +59,10 @@ def make_parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentP
     """Return the parser of command lines, and those of its commands, by their names."""
     parser = argparse.ArgumentParser(PROGRAM, description="Find out what keeps memory.", allow_abbrev=False)
     commands = parser.add_subparsers(
-        title="commands", required=True, metavar="run | fits | attach | report | diff | completion", dest="command"
+        title="commands",
+        required=True,
+        metavar="run | fits | attach | report | diff | completion",
+        dest="command",
     )
     _add_run(commands)
     _add_fits(commands)
@@ -180,8 +183,8 @@ def _add_fits(commands: Any) -> argparse.ArgumentParser:
         allow_abbrev=False,
         usage=f"{PROGRAM} fits [--memory SIZE] (script.py | -m module) [arguments]",
         help="tell the memory that a training with PyTorch needs, and the largest batch that fits",
-        description="Run a program on fake tensors, without memory for tensors and without arithmetic, up to\n"
-        "its second optimizer step. Print the memory at the peak by part, module and line. The exit status\n"
+        description="Run a program on fake tensors, without memory for tensors and without arithmetic,\n"
+        "up to its second optimizer step. Print the memory at the peak by part, module and line. The exit status\n"
         "is 0 if it fits, 1 if it does not, and 2 if that is unknown.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

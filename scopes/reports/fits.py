@@ -50,7 +50,8 @@ class FitsReport(Report):
     peak_bytes: int
     #: The memory to fit into; None if not given.
     memory: int | None
-    #: The bytes at the peak by part: parameters, buffers, gradients, optimizer, inputs, activations, temporary.
+    #: The bytes at the peak by part: parameters, buffers, gradients, optimizer, inputs, activations and
+    #: temporary.
     parts: dict[str, int]
     modules: tuple[FitsRow, ...]
     lines: tuple[FitsRow, ...]
@@ -156,7 +157,9 @@ class FitsReport(Report):
             "batch": self.batch,
             "largest_batch": self.largest_batch,
             "parts": self.parts,
-            "modules": [{"module": row.module, "bytes": row.nbytes, "parts": row.parts} for row in self.modules],
+            "modules": [
+                {"module": row.module, "bytes": row.nbytes, "parts": row.parts} for row in self.modules
+            ],
             "lines": [{"line": str(row.site), "bytes": row.nbytes, "parts": row.parts} for row in self.lines],
             "checkpoints": [
                 {

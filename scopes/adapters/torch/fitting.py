@@ -37,11 +37,13 @@ _NOT_COUNTED = (
 
 
 @set_module("scopes.torch")
-def fits(step: Callable[..., object], *args: Any, memory: int | str | None = None, real: bool = False) -> FitsReport:
+def fits(
+    step: Callable[..., object], *args: Any, memory: int | str | None = None, real: bool = False
+) -> FitsReport:
     """Return what ``step(*args)`` needs at its peak, without running it.
 
-    The step runs on fake tensors (``FakeTensorMode``): without memory for its tensors, and without arithmetic.
-    It runs twice, because from the second step on the optimizer has its state. Models, optimizers and tensors
+    The step runs on fake tensors (``FakeTensorMode``): without memory for tensors, and without arithmetic. It
+    runs twice, because from the second step on the optimizer has its state. Models, optimizers and tensors
     that the step uses stay as they are, to the bit: parameters, gradients, states, buffers and random states.
     So do lists, dicts and attributes of objects that it refers to. Other effects of the step happen, such
     as output.
@@ -113,7 +115,9 @@ def batch_of(values: Iterable[Any]) -> int | None:
     return None
 
 
-def _largest(step: Callable[..., object], args: tuple[Any, ...], batch: int, peak: int, limit: int) -> int | None:
+def _largest(
+    step: Callable[..., object], args: tuple[Any, ...], batch: int, peak: int, limit: int
+) -> int | None:
     search = search_largest(batch, peak, limit)
     try:
         size = next(search)
@@ -170,7 +174,7 @@ def _checkpoints(
     for group in _groups(first.modules)[:_MOST_GROUPS]:
         try:
             found = rehearse(step, args, checkpointed=group)
-        except Exception:  # noqa: BLE001, S112  # not every module can run twice, and that is no mistake of the step
+        except Exception:  # noqa: BLE001  # not every module can run twice
             continue
         saved = first.peak_bytes - found.peak_bytes
         if saved >= _LEAST_SAVED * first.peak_bytes:
@@ -216,7 +220,8 @@ def report_of(
         if block.site.lines:
             lines[block.site][part] += block.nbytes
     unknown = [
-        f"The value of .item() is not known on fake tensors; nan stands for it: {site}" for site in rehearsal.unknown
+        f"The value of .item() is not known on fake tensors; nan stands for it: {site}"
+        for site in rehearsal.unknown
     ]
     return FitsReport(
         peak_bytes=rehearsal.peak_bytes,

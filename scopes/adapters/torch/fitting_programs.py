@@ -5,10 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
+from importlib import import_module
 from typing import Any
-
-from torch.optim.optimizer import register_optimizer_step_post_hook
-from torch.utils.data import dataloader
 
 from scopes.adapters.torch.fitting import batch_of, report_of, search_largest
 from scopes.adapters.torch.library import torch
@@ -23,6 +21,8 @@ from scopes.adapters.torch.rehearsal import (
 )
 from scopes.reports.fits import FitsReport
 
+_optimizers: Any = import_module("torch.optim.optimizer")
+_dataloader: Any = import_module("torch.utils.data.dataloader")
 # The optimizer steps to run: from the second on, the optimizer has its state.
 _STEPS = 2
 
@@ -136,8 +136,8 @@ def _paused(substitution: Any) -> Iterator[None]:
 @contextmanager
 def _loading(watch: _Watch) -> Iterator[None]:
     """Let data loaders work in this process, and give their batches to `watch`."""
-    get_iterator = dataloader.DataLoader._get_iterator
-    get_next = dataloader._BaseDataLoaderIter.__next__
+    get_iterator = _dataloader.DataLoader._get_iterator
+    get_next = _dataloader._BaseDataLoaderIter.__next__
 
     def get_iterator_here(loader: Any) -> Any:
         loader.num_workers, loader.timeout, loader.prefetch_factor = 0, 0, None
@@ -149,8 +149,8 @@ def _loading(watch: _Watch) -> Iterator[None]:
 
     with ExitStack() as stack:
         for owner, name, function in (
-            (dataloader.DataLoader, "_get_iterator", get_iterator_here),
-            (dataloader._BaseDataLoaderIter, "__next__", get_next_fake),
+            (_dataloader.DataLoader, "_get_iterator", get_iterator_here),
+            (_dataloader._BaseDataLoaderIter, "__next__", get_next_fake),
         ):
             stack.callback(setattr, owner, name, getattr(owner, name))
             setattr(owner, name, function)
@@ -181,7 +181,7 @@ def fit_program(
             watch.substitution = stack.enter_context(faking(recorder))
         stack.enter_context(watching(recorder))
         stack.enter_context(_loading(watch))
-        handle = register_optimizer_step_post_hook(watch.after_step)
+        handle = _optimizers.register_optimizer_step_post_hook(watch.after_step)
         stack.callback(handle.remove)
         error = run()
     if isinstance(error, torch._subclasses.fake_tensor.DataDependentOutputException):
@@ -189,15 +189,19 @@ def fit_program(
     if error is not None and not isinstance(error, (_Done, SystemExit)):
         raise error
     if watch.rehearsal is None:
-        raise NoStepError("the program ended before its first optimizer step, so there is no training to tell of")
+        raise NoStepError(
+            "the program ended before its first optimizer step, so there is no training to tell of"
+        )
     remarks = []
     if watch.steps < _STEPS:
-        remarks.append("The program ended after one optimizer step. A second one needs more, if the optimizer has state.")
+        remarks.append(
+            "The program ended after one optimizer step. A second one needs more, if the optimizer has state."
+        )
     elif limit is not None and watch.largest is None and not is_real:
         remarks.append(
             "The largest batch is not known: the program has no data loader that gives the batch."
             if watch.batch is None
-            else "The largest batch is not known: the peak does not depend on the batch, or the program ended."
+            else "The largest batch is not known: it does not depend on the batch, or the program ended."
         )
     return report_of(
         watch.rehearsal, limit, watch.batch, largest=watch.largest, remarks=remarks, is_measured=is_real

@@ -12,11 +12,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from importlib import import_module
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
-
-from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
-from torch.utils.flop_counter import flop_registry
 
 from scopes._shared.naming import set_module
 from scopes.adapters.torch import workspaces
@@ -25,7 +23,12 @@ from scopes.tracking.sites import Site, callers, site_at, skip_package
 
 _FakeTensor = torch._subclasses.FakeTensor
 _FakeTensorMode = torch._subclasses.FakeTensorMode
+_DispatchMode: Any = torch.utils._python_dispatch.TorchDispatchMode
+_FunctionMode: Any = torch.overrides.TorchFunctionMode
 _aten = torch.ops.aten
+# PyTorch loads these modules on demand, or hides their names.
+_optimizers: Any = import_module("torch.optim.optimizer")
+_flop_registry: Any = import_module("torch.utils.flop_counter").flop_registry
 _graph_task = torch._C._current_graph_task_id
 _NO_SITE = Site(())
 
@@ -77,11 +80,12 @@ class Unknown(float):
     def _refuse(self, *_: object) -> Any:
         raise _needs_values("a comparison or a size", user_site())
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _same  # type: ignore[assignment]
-    __pow__ = __rpow__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _same  # type: ignore[assignment]
-    __neg__ = __pos__ = __abs__ = __round__ = _same  # type: ignore[assignment]
-    __bool__ = __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _refuse  # type: ignore[assignment]
-    __int__ = __index__ = __trunc__ = __floor__ = __ceil__ = _refuse  # type: ignore[assignment]
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _same
+    __truediv__ = __rtruediv__ = _same
+    __pow__ = __rpow__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _same
+    __neg__ = __pos__ = __abs__ = __round__ = _same
+    __bool__ = __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _refuse
+    __int__ = __index__ = __trunc__ = __floor__ = __ceil__ = _refuse
     __hash__ = float.__hash__
 
     def __str__(self) -> str:
@@ -111,7 +115,7 @@ class Block:
         self.is_recomputed = False
 
 
-class Recorder(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignore[misc]
+class Recorder(_DispatchMode):  # type: ignore[misc]
     """Records the storages of all tensors that ops return, with the module and the line of each."""
 
     def __init__(self, *, is_of_program: bool = False) -> None:
@@ -159,11 +163,11 @@ class Recorder(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignore[
             module, site, is_backward = self._place()
             for x in _tensors_of(args):
                 if x.untyped_storage()._cdata not in self.live:
-                    self.add_before(x, None)
+                    self.add_before(x, None, is_new=True)
             made = _tensors_of((out,))
             for index, x in enumerate(made):
                 self._add(x, _kept_bytes(func, args, index), module, site, is_backward)
-            count = flop_registry.get(func._overloadpacket)
+            count = _flop_registry.get(func._overloadpacket)
             flops = workspaces.flops_of(func, args)
             if flops is not None:
                 self.flops += flops
@@ -196,13 +200,13 @@ class Recorder(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignore[
 
     def _add(self, x: Any, kept: int, module: str, site: Site, is_backward: bool) -> None:
         storage = x.untyped_storage()
-        key, nbytes = storage._cdata, storage.nbytes() + kept
+        key, nbytes = storage._cdata, storage.nbytes() or kept
         known = self.live.get(key)
         if known is not None:
             grown = nbytes - known[1].nbytes
-            if grown and known[1].birth >= 0 and not kept:  # resized
-                known[1].nbytes = nbytes if known[1].nbytes < nbytes else known[1].nbytes
-                self.live_bytes += max(0, grown)
+            if grown > 0 and known[1].birth >= 0:  # resized
+                known[1].nbytes = nbytes
+                self.live_bytes += grown
             return
         block = Block(nbytes, self.event, None, module, site)
         block.is_backward = is_backward or self.is_stepping
@@ -210,17 +214,17 @@ class Recorder(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignore[
         self._follow(storage, key, block)
         self.live_bytes += nbytes
 
-    def add_before(self, x: Any, part: str | None, module: str = "") -> None:
-        """Record the storage of `x`, which lived before the step."""
+    def add_before(self, x: Any, part: str | None, module: str = "", *, is_new: bool = False) -> None:
+        """Record the storage of `x`, which lived before the step, or with `is_new` no op has made."""
         with torch._C.DisableTorchFunction():
             storage = x.untyped_storage()
             key = storage._cdata
             if key in self.live:
                 return
-            birth = self.event if self._is_of_program else -1
-            block = Block(storage.nbytes(), birth, part or "inputs", module, _NO_SITE)
+            is_new = is_new or self._is_of_program
+            block = Block(storage.nbytes(), self.event if is_new else -1, part or "inputs", module, _NO_SITE)
             self._follow(storage, key, block)
-            if self._is_of_program:
+            if is_new:
                 self.live_bytes += block.nbytes
             else:
                 self.before_bytes += block.nbytes
@@ -252,7 +256,7 @@ class Recorder(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignore[
         return None if entry is None else entry[1].module
 
     def begin_forward(self) -> None:
-        """Note that a module begins outside of others: what a program made before its first step is its data."""
+        """Note that a module begins outside of others. What a program made before is its data."""
         if self._is_of_program and not self._step_event:
             self._step_event = self.event
 
@@ -270,7 +274,9 @@ class Recorder(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignore[
     def at_peak(self) -> list[Block]:
         """Return what lived at the peak, with the part of each block."""
         event = self.peak_event
-        found = [b for b in self.blocks if b.birth <= event and (b.end is None or b.end >= event) and b.nbytes]
+        found = [
+            b for b in self.blocks if b.birth <= event and (b.end is None or b.end >= event) and b.nbytes
+        ]
         peak = [Block(b.nbytes, b.birth, b.part or self._part_of(b), b.module, b.site) for b in found]
         extra, module, site = self.peak_extra
         if extra:
@@ -313,7 +319,7 @@ def _tensors_of(value: Any) -> list[Any]:
     return found
 
 
-class _Substitution(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
+class _Substitution(_FunctionMode):  # type: ignore[misc]
     """Passes fake tensors to PyTorch's functions instead of real ones, which stay as they are."""
 
     def __init__(self, mode: Any, recorder: Recorder) -> None:
@@ -468,7 +474,11 @@ class _Kept:
 
     def keep(self, value: Any, name: str = "", depth: int = 0) -> None:
         """Keep the state of `value` and of what it refers to."""
-        if depth > 8 or id(value) in self._seen or isinstance(value, (type, ModuleType, str, bytes, int, float)):
+        if (
+            depth > 8
+            or id(value) in self._seen
+            or isinstance(value, (type, ModuleType, str, bytes, int, float))
+        ):
             return
         if isinstance(value, torch.Tensor) or value is None:
             return
@@ -625,8 +635,8 @@ def watching(recorder: Recorder) -> Iterator[None]:
     handles = [
         hooks.register_module_forward_pre_hook(enter),
         hooks.register_module_forward_hook(leave, always_call=True),
-        register_optimizer_step_pre_hook(begin),
-        register_optimizer_step_post_hook(end),
+        _optimizers.register_optimizer_step_pre_hook(begin),
+        _optimizers.register_optimizer_step_post_hook(end),
     ]
     try:
         yield
@@ -751,7 +761,7 @@ def rehearse(
 
 
 def measure(step: Callable[..., object], args: tuple[Any, ...]) -> Rehearsal:
-    """Run `step` once, and return what it needed. The storages of its tensors count, not PyTorch's allocations."""
+    """Run `step` once, and return what it needed, counted by the storages of its tensors."""
     kept = _Kept()
     kept.keep(step)
     kept.keep(args)
@@ -764,6 +774,8 @@ def measure(step: Callable[..., object], args: tuple[Any, ...]) -> Rehearsal:
                     recorder.add_before(x, part, recorder.names[key])
                     if x.grad is not None:
                         recorder.add_before(x.grad, "gradients", recorder.names[key])
+    for x in _tensors_of(torch.utils._pytree.tree_leaves(args)):
+        recorder.add_before(x, "inputs")
     for optimizer in kept.optimizers:
         for parameter, x in state_of(optimizer):
             recorder.add_before(x, "optimizer", recorder.module_of(parameter) or "")

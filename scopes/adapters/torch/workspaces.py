@@ -71,7 +71,7 @@ def _blocked(x: Any) -> int:
     channels = x.shape[1]
     if channels < _BLOCK or _is_channels_last(x):
         return 0
-    return _nbytes(x) // channels * _rounded(channels, _BLOCK)
+    return int(_nbytes(x) // channels * _rounded(channels, _BLOCK))
 
 
 def _is_channels_last(x: Any) -> bool:
@@ -84,7 +84,7 @@ def _output_bytes(x: Any, weight: Any, args: Sequence[Any]) -> int:
     for i, length in enumerate(x.shape[2:]):
         at = [each[i] if len(each) > 1 else each[0] for each in (stride, padding, dilation)]
         size.append((length + 2 * at[1] - at[2] * (weight.shape[i + 2] - 1) - 1) // at[0] + 1)
-    return math.prod(size) * x.element_size()
+    return int(math.prod(size) * x.element_size())
 
 
 def _uses_onednn(x: Any) -> bool:
@@ -122,12 +122,12 @@ def _lstm_flops(x: Any, of_input: Any, of_hidden: Any) -> int:
 
 def _lstm(args: Sequence[Any]) -> int:
     x, hidden = args[0], args[10]
-    return 4 * x.shape[0] * x.shape[1] * _row(4 * hidden) + sum(map(_nbytes, args[1:5]))
+    return int(4 * x.shape[0] * x.shape[1] * _row(4 * hidden) + sum(map(_nbytes, args[1:5])))
 
 
 def _lstm_backward(args: Sequence[Any]) -> int:
     x, hidden = args[0], args[14]
-    return 4 * x.shape[0] * x.shape[1] * _row(4 * hidden) + 2 * sum(map(_nbytes, args[1:5]))
+    return int(4 * x.shape[0] * x.shape[1] * _row(4 * hidden) + 2 * sum(map(_nbytes, args[1:5])))
 
 
 def _attention_blocks(q: Any, k: Any) -> tuple[int, int]:
@@ -145,7 +145,7 @@ def _attention(args: Sequence[Any]) -> int:
 def _attention_backward(args: Sequence[Any]) -> int:
     q, k = args[1], args[2]
     queries, keys = _attention_blocks(q, k)
-    return _nbytes(q) + 8 * torch.get_num_threads() * queries * keys
+    return int(_nbytes(q) + 8 * torch.get_num_threads() * queries * keys)
 
 
 def _dropout(args: Sequence[Any]) -> int:
