@@ -184,8 +184,8 @@ def _add_fits(commands: Any) -> argparse.ArgumentParser:
         usage=f"{PROGRAM} fits [--memory SIZE] (script.py | -m module) [arguments]",
         help="tell the memory that a training with PyTorch needs, and the largest batch that fits",
         description="Run a program on fake tensors, without memory for tensors and without arithmetic,\n"
-        "up to its second optimizer step. Print the memory at the peak by part, module and line. The exit status\n"
-        "is 0 if it fits, 1 if it does not, and 2 if that is unknown.",
+        "up to its second optimizer step. Print the memory at the peak by part, module and line. The\n"
+        "exit status is 0 if it fits, 1 if it does not, and 2 if that is unknown.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     fits.add_argument("--memory", type=_size, metavar="SIZE", help="the memory to fit into, such as 8GiB")

@@ -13,6 +13,9 @@ from scopes.reports.pages import page, write_page
 from scopes.reports.tables import Cell, Report, Table, as_html, as_rich, as_text, line, size, words
 from scopes.tracking.sites import Site
 
+# The parts of the memory of a step, in the order of columns.
+PARTS = ("parameters", "buffers", "gradients", "optimizer", "inputs", "activations", "temporary")
+
 
 @set_module("scopes.torch")
 @dataclass(frozen=True, slots=True)
@@ -94,21 +97,13 @@ class FitsReport(Report):
         return Table(self.verdict, headings, rows)
 
     def _tables(self) -> list[Table]:
-        parts = [part for part, nbytes in self.parts.items() if nbytes and part != "inputs"]
-        headings = (("bytes", True), *[(part, True) for part in parts])
-
-        def cells(row: FitsRow) -> tuple[Cell, ...]:
-            return (size(row.nbytes), *[_size_or_nothing(row.parts.get(part, 0)) for part in parts])
-
         tables = [self._table()]
         if self.modules:
-            by_module = [(words(row.module or "(no module)"), *cells(row)) for row in self.modules]
-            tables.append(Table("by module, at the peak", (("module", False), *headings), by_module))
+            keys = [words(row.module or "(no module)") for row in self.modules]
+            tables.append(_by_part("by module, at the peak", "module", keys, self.modules))
         if self.lines:
-            by_line = [(line(row.site or Site(())), *cells(row)) for row in self.lines]
-            tables.append(
-                Table("by line, at the peak, of what the step creates", (("line", False), *headings), by_line)
-            )
+            keys = [line(row.site or Site(())) for row in self.lines]
+            tables.append(_by_part("by line that creates it, at the peak", "line", keys, self.lines))
         if self.checkpoints:
             rows = [
                 (
@@ -172,6 +167,18 @@ class FitsReport(Report):
             ],
             "remarks": list(self.remarks),
         }
+
+
+def _by_part(title: str, heading: str, keys: list[Cell], rows: tuple[FitsRow, ...]) -> Table:
+    """Return a table of `rows` with a column for each part that one of them has."""
+    parts = [part for part in PARTS if any(part in row.parts for row in rows)]
+    headings = ((heading, False), ("bytes", True), *[(part, True) for part in parts])
+    cells = [[_size_or_nothing(row.parts.get(part, 0)) for part in parts] for row in rows]
+    return Table(
+        title,
+        headings,
+        [(key, size(row.nbytes), *each) for key, row, each in zip(keys, rows, cells, strict=True)],
+    )
 
 
 def _share(nbytes: int, total: int) -> Cell:

@@ -11,13 +11,12 @@ from scopes._shared.naming import set_module
 from scopes._shared.sizes import parse_size
 from scopes.adapters.torch.library import torch
 from scopes.adapters.torch.rehearsal import (
-    PARTS,
     NotFakeError,
     Rehearsal,
     measure,
     rehearse,
 )
-from scopes.reports.fits import CheckpointRow, FitsReport, FitsRow
+from scopes.reports.fits import PARTS, CheckpointRow, FitsReport, FitsRow
 from scopes.tracking.sites import Site
 
 __all__ = ["CheckpointRow", "FitsReport", "FitsRow", "NotFakeError", "fits"]

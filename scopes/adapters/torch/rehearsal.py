@@ -34,9 +34,6 @@ _NO_SITE = Site(())
 
 skip_package("torch")
 
-# The parts of the memory of a step, in the order of reports.
-PARTS = ("parameters", "buffers", "gradients", "optimizer", "inputs", "activations", "temporary")
-
 
 @set_module("scopes.torch")
 class NotFakeError(RuntimeError):
@@ -83,7 +80,8 @@ class Unknown(float):
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _same
     __truediv__ = __rtruediv__ = _same
     __pow__ = __rpow__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _same
-    __neg__ = __pos__ = __abs__ = __round__ = _same
+    __neg__ = __pos__ = __abs__ = _same
+    __round__ = _same  # type: ignore[assignment]
     __bool__ = __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _refuse
     __int__ = __index__ = __trunc__ = __floor__ = __ceil__ = _refuse
     __hash__ = float.__hash__
