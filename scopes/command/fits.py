@@ -6,6 +6,7 @@ import json
 import sys
 import traceback
 from contextlib import redirect_stdout
+from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 
 from scopes._shared.sizes import parse_size
@@ -26,7 +27,7 @@ def fits(options: argparse.Namespace) -> NoReturn:
     clear_frames_of("runpy")
     clear_frames_of("disposescope")
     try:
-        from scopes.adapters.torch import fitting_programs, rehearsal  # they load PyTorch
+        programs = import_module("scopes.adapters.torch.fitting_programs")  # loads PyTorch
     except ImportError as missing:
         _fail(str(missing))
     limit = None if options.memory is None else parse_size(options.memory)
@@ -37,13 +38,13 @@ def fits(options: argparse.Namespace) -> NoReturn:
     try:
         # The standard output is for the report.
         with redirect_stdout(sys.stderr):
-            report = fitting_programs.fit_program(program, limit, is_real=options.real)
+            report = programs.fit_program(program, limit, is_real=options.real)
     except CannotRunError as reason:
         write_to_stderr(f"{PROGRAM}: {reason}")
         sys.exit(_UNKNOWN)
-    except rehearsal.NotFakeError as error:
+    except programs.NotFakeError as error:
         _fail(f"{error}\nWrite --real to run and measure two real steps instead")
-    except fitting_programs.NoStepError as error:
+    except programs.NoStepError as error:
         _fail(str(error))
     except Exception as error:  # noqa: BLE001  # any error of the program
         traceback.print_exception(error)
