@@ -68,6 +68,33 @@ class RecordingHistory(History):
         Those of `History`.
     """
 
+    # Attributes in slots are read faster: Python 3.11 has a slower dict for more than 30 of them.
+    __slots__ = (
+        "_arguments",
+        "_began_processing",
+        "_details",
+        "_highest_recorded",
+        "_highest_resident",
+        "_is_near",
+        "_last_cost",
+        "_left",
+        "_limit",
+        "_limits",
+        "_next_check",
+        "_next_moment",
+        "_next_question",
+        "_pid",
+        "_program",
+        "_recorded_resident",
+        "_recorded_weight",
+        "_resident",
+        "_resident_before",
+        "_spent",
+        "_spool",
+        "_threshold",
+        "path",
+    )
+
     def __init__(
         self,
         spool: Spool,
