@@ -16,9 +16,6 @@ from collections.abc import Set
 from operator import attrgetter
 from typing import Any
 
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
-
 from scopes._shared.guard import Guard
 from scopes._shared.sizes import format_bytes
 from scopes._shared.spill import SpillFile
@@ -42,6 +39,8 @@ from scopes.adapters.torch.recomputing import (
 from scopes.adapters.torch.saved import SMALL, Version, is_movable, is_wrapped, nothing_on
 from scopes.adapters.torch.transfers import buffer_of, paged
 
+TorchDispatchMode: Any = torch.utils._python_dispatch.TorchDispatchMode
+TorchFunctionMode: Any = torch.overrides.TorchFunctionMode
 _NoFunctions = torch._C.DisableTorchFunction
 _NoModes = torch._C._DisableTorchDispatch
 _use_count = torch._C._storage_Use_Count
