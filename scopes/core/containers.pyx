@@ -29,8 +29,8 @@ cdef extern from "Python.h":
 
 cdef extern from *:
     """
-    // Returns whether a class may have an attribute. If not, `getattr` would take 2,000 instructions to raise an
-    // error. A metaclass with a `__getattr__` may have any attribute.
+    // Returns whether a class may have an attribute. If not, `getattr` would take 2,000 instructions to raise
+    // an error. A metaclass with a `__getattr__` may have any attribute.
     static int scopes_may_have(PyObject* kind, PyObject* name) {
         PyTypeObject* metaclass = Py_TYPE(kind);
         return metaclass->tp_getattro != PyType_Type.tp_getattro
