@@ -40,7 +40,7 @@ class Watch:
         self._pipe = pipe
         self._file = None if pipe is None else _identity(pipe)
         #: Whether the watcher has ended before the program.
-        self.is_lost = False
+        self.is_lost: bool = False
 
     def tell(self, settings: dict[str, Any]) -> None:
         """Tell the watcher what to print after a kill: see `scopes.command.last_report`."""

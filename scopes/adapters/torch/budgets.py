@@ -197,8 +197,8 @@ class budget:  # noqa: N801  # it is called like a function
         recompute: bool = False,
         spill_parameters: bool = False,
     ) -> None:
-        self.limit = parse_size(size, "size")
-        self.host_limit = None if host is None else parse_size(host, "host")
+        self.limit: int = parse_size(size, "size")
+        self.host_limit: int | None = None if host is None else parse_size(host, "host")
         self._steps: WholeSteps | None = None
         if recompute:
             if host is not None:

@@ -239,12 +239,12 @@ class HeldStorage:
         # them.
         self.owners: list[weakref.ref[Any]] = []
         self.nbytes: int = storage.nbytes()
-        self.device = str(storage.device)
+        self.device: str = str(storage.device)
         self.record, self.tracker = record, tracker
         self.site: Site = UNKNOWN if record is None else record.site
         self.scope: tuple[str, ...] = () if record is None else record.scope
         # The name of the operation, if the line is unknown.
-        self.op = ""
+        self.op: str = ""
         self.by = by
 
     def kept_by_graph(self, seen: set[int]) -> Iterator[tuple[int, int | None]]:
@@ -263,7 +263,7 @@ class HeldStorage:
 
 _use_count: Any = getattr(torch._C, "_storage_Use_Count", None)
 # Whether this version of PyTorch tells how many references a storage has.
-can_count = _use_count is not None
+can_count: bool = _use_count is not None
 # The references of a tensor and of the Python object of its storage.
 _OWN_USES = 2
 

@@ -70,7 +70,7 @@ class Value:
         # The storage that has the content now, or had it last; None after a write.
         self.watch: Watch | None = watch
         self.nbytes: int = watch.nbytes
-        self.recipe = recipe
+        self.recipe: Recipe | None = recipe
         self.depth: int = 0 if recipe is None else recipe.depth
         self._hold: weakref.ref[Hold] | None = None
         # Holds that left memory and are computed from this value.
@@ -99,13 +99,13 @@ class Hold:
     __slots__ = ("__weakref__", "is_saved", "next", "number", "pins", "spilled", "storage", "value")
 
     def __init__(self, value: Value, storage: Any) -> None:
-        self.value = value
+        self.value: Value = value
         self.storage: Any = storage
         self.spilled: Spilled | None = None
         self.pins: list[Hold] = []
-        self.is_saved = False
+        self.is_saved: bool = False
         # The number of the last saved tensor of it. Backward needs the highest first.
-        self.number = 0
+        self.number: int = 0
         # The hold of what a write made of a saved value, in the same storage.
         self.next: Hold | None = None
         value._hold = weakref.ref(self)
@@ -138,9 +138,11 @@ class Operand:
     __slots__ = ("dtype", "offset", "shape", "strides", "value")
 
     def __init__(self, value: Value, x: Any) -> None:
-        self.value = value
-        self.dtype, self.shape = x.dtype, x.shape
-        self.strides, self.offset = x.stride(), x.storage_offset()
+        self.value: Value = value
+        self.dtype: Any = x.dtype
+        self.shape: tuple[int, ...] = x.shape
+        self.strides: tuple[int, ...] = x.stride()
+        self.offset: int = x.storage_offset()
 
     def over(self, storage: Any) -> Any:
         """Return the tensor over `storage`."""
@@ -165,18 +167,20 @@ class Recipe:
     )
 
     def __init__(self, func: Any, args: Any, kwargs: Any, inputs: list[Value]) -> None:
-        self.func, self.args, self.kwargs = func, args, kwargs
-        self.inputs = inputs
+        self.func: Any = func
+        self.args: Any = args
+        self.kwargs: Any = kwargs
+        self.inputs: list[Value] = inputs
         # The operand that an operation in place writes; its value is the content before. None for others.
         self.written: Operand | None = None
         # The generator and its state before a random operation.
         self.generator: tuple[Any, Any] | None = None
-        self.settings = settings()
-        self.depth = 1 + max((value.depth for value in inputs), default=0)
+        self.settings: Any = settings()
+        self.depth: int = 1 + max((value.depth for value in inputs), default=0)
         # The values that it computes, by the position in its results.
         self.outputs: list[weakref.ref[Value] | None] = []
-        self.nbytes = 0
-        self.seconds = 0.0
+        self.nbytes: int = 0
+        self.seconds: float = 0.0
 
     def run(self, storage_of: Callable[[Value], Any]) -> list[Any]:
         """Compute the results again, and return the storage of each."""
@@ -285,12 +289,12 @@ class Kind:
         if func in BATCH_NORMS:  # one of them does not say it
             self.writes = [*RUNNING]
         aliases = [x.alias_info for x in schema.returns]
-        self.is_view = not self.writes and any(alias is not None for alias in aliases)
-        self.is_random = torch.Tag.nondeterministic_seeded in func.tags
-        self.is_overwriting = schema.name in _OVERWRITING
+        self.is_view: bool = not self.writes and any(alias is not None for alias in aliases)
+        self.is_random: bool = torch.Tag.nondeterministic_seeded in func.tags
+        self.is_overwriting: bool = schema.name in _OVERWRITING
         # Of the operations that write, only those in place have recipes: ``x.add_(1)``.
         is_in_place = self.writes == [0] and len(aliases) == 1
-        self.can_be_again = (
+        self.can_be_again: bool = (
             schema.name.startswith("aten::")
             and schema.name not in _NEVER_AGAIN
             and not schema.name.startswith("aten::_foreach")

@@ -61,17 +61,17 @@ def _needs_values(what: str, site: Site) -> NotFakeError:
     )
 
 
-class Unknown(float):
+class _Unknown(float):
     """The value of ``x.item()`` of a fake tensor: it can be added up and printed, but not compared."""
 
     site: Site
 
-    def __new__(cls, site: Site) -> Unknown:
+    def __new__(cls, site: Site) -> _Unknown:
         made = super().__new__(cls, "nan")
         made.site = site
         return made
 
-    def _same(self, *_: object) -> Unknown:
+    def _same(self, *_: object) -> _Unknown:
         return self
 
     def _refuse(self, *_: object) -> Any:
@@ -101,16 +101,16 @@ class Block:
     __slots__ = ("birth", "end", "is_backward", "is_recomputed", "module", "nbytes", "part", "site")
 
     def __init__(self, nbytes: int, birth: int, part: str | None, module: str, site: Site) -> None:
-        self.nbytes = nbytes
+        self.nbytes: int = nbytes
         # The number of the event; -1 for what lived before the step.
-        self.birth = birth
+        self.birth: int = birth
         self.end: int | None = None
         # None until the role is known: activations and temporaries are told apart when backward begins.
-        self.part = part
-        self.module = module
-        self.site = site
-        self.is_backward = False
-        self.is_recomputed = False
+        self.part: str | None = part
+        self.module: str = module
+        self.site: Site = site
+        self.is_backward: bool = False
+        self.is_recomputed: bool = False
 
 
 class Recorder(_DispatchMode):  # type: ignore[misc]
@@ -122,20 +122,20 @@ class Recorder(_DispatchMode):  # type: ignore[misc]
         self._is_of_program = is_of_program
         self.blocks: list[Block] = []
         self.live: dict[int, tuple[Any, Block]] = {}
-        self.event = 0
-        self.live_bytes = 0
+        self.event: int = 0
+        self.live_bytes: int = 0
         # The bytes that lived before the step: found when an op first uses them.
-        self.before_bytes = 0
-        self.peak_bytes = 0
-        self.peak_event = 0
+        self.before_bytes: int = 0
+        self.peak_bytes: int = 0
+        self.peak_event: int = 0
         self.peak_extra: tuple[int, str, Site] = (0, "", _NO_SITE)
-        self.flops = 0
+        self.flops: int = 0
         self.backward_begins: list[int] = []
         self._task = -1
         self._where: dict[int, tuple[str, Site]] = {}
         self.modules: list[str] = []
         self.names: dict[int, str] = {}
-        self.is_stepping = False
+        self.is_stepping: bool = False
         self.forwards: dict[str, int] = {}
         # Modules that were called outside of others.
         self.roots: dict[int, Any] = {}
@@ -347,7 +347,7 @@ class _Substitution(_FunctionMode):  # type: ignore[misc]
             site = user_site()
             if func is torch.Tensor.item:
                 self.unknown[site] = None
-                return Unknown(site)
+                return _Unknown(site)
             raise _needs_values(_name_of(func), site) from None
         except (
             torch._subclasses.fake_tensor.DynamicOutputShapeException,
@@ -585,11 +585,11 @@ class Rehearsal:
     """What one run of a step on fake tensors showed."""
 
     def __init__(self, recorder: Recorder, unknown: list[Site]) -> None:
-        self.peak_bytes = recorder.total()
-        self.blocks = recorder.at_peak()
-        self.flops = recorder.flops
+        self.peak_bytes: int = recorder.total()
+        self.blocks: list[Block] = recorder.at_peak()
+        self.flops: int = recorder.flops
         self.modules: list[str] = list(recorder.forwards)
-        self.unknown = unknown
+        self.unknown: list[Site] = unknown
 
 
 @contextmanager

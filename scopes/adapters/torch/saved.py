@@ -20,8 +20,8 @@ class Version:
 
     def __init__(self, x: Any) -> None:
         # This shares the version counter of `x`, but has no graph.
-        self.alias = x.detach()
-        self.expected = x._version
+        self.alias: Any = x.detach()
+        self.expected: int = x._version
         self.kind, self.shape = x.type(), x.shape
 
     def check(self) -> None:

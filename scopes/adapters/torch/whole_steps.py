@@ -111,10 +111,11 @@ class _Call:
     __slots__ = ("before", "key", "kind", "operands", "recipe", "written")
 
     def __init__(self, kind: Kind, key: Any, operands: set[int], written: list[Any]) -> None:
-        self.kind, self.key = kind, key
+        self.kind: Kind = kind
+        self.key: Any = key
         # The keys of the storages of its operands.
-        self.operands = operands
-        self.written = written
+        self.operands: set[int] = operands
+        self.written: list[Any] = written
         self.recipe: Recipe | None = None
         # The values that it writes, by the key of the storage.
         self.before: dict[int, Value] = {}
@@ -160,10 +161,13 @@ class WholeSteps:
     def __init__(self, limit: int, spill: str | os.PathLike[str] | None, spills_parameters: bool) -> None:
         self.limit = limit
         self.spills_parameters = spills_parameters
-        self.file = None if spill is None else SpillFile(spill)
-        self.guard = Guard()
-        self.peak = self.spills = self.returns = self.recomputed = 0
-        self.recomputed_seconds = 0.0
+        self.file: SpillFile | None = None if spill is None else SpillFile(spill)
+        self.guard: Guard = Guard()
+        self.peak: int = 0
+        self.spills: int = 0
+        self.returns: int = 0
+        self.recomputed: int = 0
+        self.recomputed_seconds: float = 0.0
         self._live = 0
         # The storages in memory, and the values in them, by the address of the storage.
         self._watches: dict[int, Watch] = {}
