@@ -131,6 +131,11 @@ def _begin() -> str | None:
     """Begin to count. Return None, or the reason why this is impossible."""
     if sys.platform != "linux" or sys.maxsize < 2**32:
         return f"it works on Linux with 64 bits, and this is {sys.platform}"
+    if not cpu_allocator.HAS_LIBRARY_OF_PYTORCH:
+        return (
+            "disposescope is compiled with another C++ library than PyTorch. Install a C++ compiler such as "
+            "g++ and compile it again"
+        )
     try:
         library = ctypes.CDLL(torch._C.__file__)
         get, replace, table = (_address_of(library, name) for name in (_GET, _SET, _VIRTUAL_TABLE))

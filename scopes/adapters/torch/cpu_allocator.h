@@ -76,6 +76,14 @@ struct Allocator {
 // The bytes of its table of virtual functions: two words before the first, and two destructors.
 constexpr std::size_t VIRTUAL_TABLE_BYTES = (2 + 2 + 4) * sizeof(void*);
 
+// PyTorch for Linux uses GCC's C++ library. Another one, such as that of Zig's compiler, arranges `unique_ptr` in
+// another way, and PyTorch can't catch its exceptions.
+#ifdef __GLIBCXX__
+constexpr bool HAS_LIBRARY_OF_PYTORCH = true;
+#else
+constexpr bool HAS_LIBRARY_OF_PYTORCH = false;
+#endif
+
 }  // namespace abi
 
 struct CpuFigures {

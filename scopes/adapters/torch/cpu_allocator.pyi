@@ -2,6 +2,7 @@ from collections.abc import Callable
 from typing import Final, final
 
 VIRTUAL_TABLE_BYTES: Final[int]
+HAS_LIBRARY_OF_PYTORCH: Final[bool]
 
 def install(get: int, replace: int, refusal: Callable[[int], BaseException | None]) -> bool: ...
 def figures() -> tuple[int, int, int, int, int]: ...

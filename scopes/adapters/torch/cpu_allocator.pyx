@@ -10,6 +10,7 @@ from cpython.ref cimport Py_INCREF
 cdef extern from "scopes/adapters/torch/cpu_allocator.h" namespace "scopes" nogil:
     const size_t NO_LIMIT
     const size_t _VIRTUAL_TABLE_BYTES "scopes::abi::VIRTUAL_TABLE_BYTES"
+    const bint _HAS_LIBRARY_OF_PYTORCH "scopes::abi::HAS_LIBRARY_OF_PYTORCH"
 
     cdef struct CpuFigures:
         size_t live, peak, allocated, freed, count
@@ -33,6 +34,7 @@ cdef extern from "scopes/adapters/torch/cpu_allocator.h" namespace "scopes" nogi
 
 
 VIRTUAL_TABLE_BYTES = _VIRTUAL_TABLE_BYTES
+HAS_LIBRARY_OF_PYTORCH = bool(_HAS_LIBRARY_OF_PYTORCH)
 
 # PyTorch's allocator from `install` on. It lives until the process ends.
 cdef CpuAllocator* _allocator = NULL
