@@ -22,7 +22,7 @@ nn = torch.nn
 functional = torch.nn.functional
 
 
-def mlp(width: int = 256) -> nn.Module:
+def mlp(width: int = 256) -> Any:
     return nn.Sequential(
         nn.Sequential(nn.Linear(64, width), nn.ReLU()),
         nn.Sequential(nn.Linear(width, width), nn.ReLU()),
@@ -31,7 +31,7 @@ def mlp(width: int = 256) -> nn.Module:
     )
 
 
-def convolutional() -> nn.Module:
+def convolutional() -> Any:
     return nn.Sequential(
         nn.Conv2d(3, 32, 3, padding=1),
         nn.BatchNorm2d(32),
@@ -42,7 +42,7 @@ def convolutional() -> nn.Module:
     )
 
 
-class Recurrent(nn.Module):
+class Recurrent(nn.Module):  # type: ignore[misc, name-defined]
     def __init__(self) -> None:
         super().__init__()
         self.lstm = nn.LSTM(64, 96, num_layers=2, batch_first=True, dropout=0.1)
@@ -52,7 +52,7 @@ class Recurrent(nn.Module):
         return self.head(self.lstm(x.view(len(x), -1, 64))[0][:, -1])
 
 
-def step_of(model: nn.Module, optimizer: Any) -> Callable[..., object]:
+def step_of(model: Any, optimizer: Any) -> Callable[..., object]:
     def step(x: Any, y: Any) -> None:
         loss = functional.cross_entropy(model(x), y)
         loss.backward()
@@ -62,11 +62,11 @@ def step_of(model: nn.Module, optimizer: Any) -> Callable[..., object]:
     return step
 
 
-def sgd(model: nn.Module) -> Any:
+def sgd(model: Any) -> Any:
     return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 
 
-def adam(model: nn.Module) -> Any:
+def adam(model: Any) -> Any:
     return torch.optim.Adam(model.parameters())
 
 
@@ -88,7 +88,7 @@ CASES = {"mlp": (mlp, batch), "convolutions": (convolutional, images), "lstm": (
 @pytest.mark.parametrize("make_optimizer", [sgd, adam])
 @pytest.mark.parametrize("case", CASES)
 def test_a_step_on_fake_tensors_needs_what_a_real_step_needs(
-    case: str, make_optimizer: Callable[[nn.Module], Any]
+    case: str, make_optimizer: Callable[[Any], Any]
 ) -> None:
     make, data = CASES[case]
     model = make()
@@ -122,7 +122,7 @@ def test_a_checkpointed_step_needs_what_it_really_needs() -> None:
 @pytest.mark.parametrize("has_stepped", [False, True])
 @pytest.mark.parametrize("make_optimizer", [sgd, adam])
 def test_model_optimizer_and_random_states_stay_as_they_are(
-    has_stepped: bool, make_optimizer: Callable[[nn.Module], Any]
+    has_stepped: bool, make_optimizer: Callable[[Any], Any]
 ) -> None:
     model = convolutional()
     optimizer = make_optimizer(model)
@@ -254,7 +254,7 @@ def test_what_depends_on_values_is_an_error(use: Callable[[Any], object]) -> Non
 
 
 def test_a_function_with_its_own_backward_leaves_no_gradient() -> None:
-    class Double(torch.autograd.Function):
+    class Double(torch.autograd.Function):  # type: ignore[misc, name-defined]
         @staticmethod
         def forward(ctx: Any, x: Any, weight: Any) -> Any:
             ctx.save_for_backward(x, weight)
