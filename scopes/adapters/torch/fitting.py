@@ -30,8 +30,8 @@ _LARGEST = 2**24
 _MOST_SIZES = 40
 _NOT_COUNTED = (
     "Not counted: PyTorch's code, and buffers that its libraries keep (MKL's for matrix products reach about "
-    "17 MB with two threads). Kernels' memory is known for convolutions, attention and dropout in "
-    "float32 on the CPU, and in part for LSTMs; of others, only the results count."
+    "17 MB with two threads). Kernels' memory is known for convolutions, LSTMs, attention and dropout in "
+    "float32 on the CPU; of others, only the results count."
 )
 
 

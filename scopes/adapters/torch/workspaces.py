@@ -37,10 +37,12 @@ def flops_of(op: Any, args: Sequence[Any]) -> int | None:
 
 def lstm_workspace_bytes(x: Any, hidden_size: int) -> int:
     """Return the size of what oneDNN's LSTM keeps of a float32 input for backward."""
-    steps, batch, features = x.shape
+    if not torch.is_grad_enabled():
+        return 0
+    steps, batch, features = _lengths(x)
     states = 2 * (steps + 1) * batch
     row = _row(max(hidden_size, features))
-    parts = [
+    return _pages(
         steps * batch * _row(4 * hidden_size),  # gates
         states * row,  # hidden states
         states * hidden_size,  # cell states
@@ -48,8 +50,7 @@ def lstm_workspace_bytes(x: Any, hidden_size: int) -> int:
         states * row,
         states * hidden_size,
         steps * batch * _row(hidden_size),
-    ]
-    return sum(_rounded(4 * part, _PAGE) for part in parts)
+    )
 
 
 def _nbytes(x: Any) -> int:
@@ -58,6 +59,11 @@ def _nbytes(x: Any) -> int:
 
 def _rounded(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
+
+
+def _pages(*parts: int) -> int:
+    """Return the bytes of float32 buffers with these numbers of elements, each of whole pages."""
+    return sum(_rounded(4 * part, _PAGE) for part in parts)
 
 
 def _row(elements: int) -> int:
@@ -120,14 +126,51 @@ def _lstm_flops(x: Any, of_input: Any, of_hidden: Any) -> int:
     return int(2 * x.shape[0] * x.shape[1] * (of_input.numel() + of_hidden.numel()))
 
 
+def _lengths(x: Any) -> tuple[int, int, int]:
+    """Return the steps, the batch and the features of the input of an LSTM."""
+    steps, batch, features = x.shape
+    return steps, batch, features
+
+
 def _lstm(args: Sequence[Any]) -> int:
-    x, hidden = args[0], args[10]
-    return int(4 * x.shape[0] * x.shape[1] * _row(4 * hidden) + sum(map(_nbytes, args[1:5])))
+    # Without gradients, oneDNN has another kernel. Both copy the weights into their own layout.
+    hidden: int = args[10]
+    steps, batch, features = _lengths(args[0])
+    bias = 4 * hidden
+    if not torch.is_grad_enabled():
+        states = 2 * (steps + 1) * batch
+        scratch = _pages(
+            states * _row(max(hidden, features)),
+            states * hidden,
+            batch * _row(4 * hidden),
+            batch * _row(hidden),
+        )
+        return 4 * (bias + 4 * (features + hidden) * _rounded(hidden, 32)) + scratch + _PAGE
+    # oneDNN multiplies a large batch step by step.
+    at_once = steps if batch < 128 else 1
+    return 4 * (bias + (features + hidden) * _row(4 * hidden)) + _lstm_scratch(at_once, batch, hidden)
 
 
 def _lstm_backward(args: Sequence[Any]) -> int:
-    x, hidden = args[0], args[14]
-    return int(4 * x.shape[0] * x.shape[1] * _row(4 * hidden) + 2 * sum(map(_nbytes, args[1:5])))
+    hidden: int = args[15]
+    steps, batch, features = _lengths(args[0])
+    # Copies of the weights with padded rows, and the gradients of the weights in another layout.
+    weights = sum(4 * hidden * _row(length) for length in (features, hidden) if _row(length) != length)
+    weights += (features + hidden) * _row(4 * hidden)
+    biases = 2 * 4 * hidden
+    # Gradients that are missing or not contiguous: of the output, of the last state, and of the last cell.
+    grads = sum(
+        _nbytes(of)
+        for of, grad in zip(args[7:10], args[10:13], strict=True)
+        if grad is None or not grad.is_contiguous()
+    )
+    return 4 * (weights + biases) + grads + _lstm_scratch(steps, batch, hidden)
+
+
+def _lstm_scratch(steps: int, batch: int, hidden: int) -> int:
+    """Return the bytes of oneDNN's LSTM for the gates of some steps, and for hidden states of one."""
+    gates, states = steps * batch * _row(4 * hidden), batch * _row(hidden)
+    return _pages(gates, states, states) + _PAGE
 
 
 def _attention_blocks(q: Any, k: Any) -> tuple[int, int]:

@@ -8,12 +8,15 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
+
+from torch.utils.checkpoint import checkpoint, checkpoint_sequential  # noqa: E402
 
 import scopes.torch  # noqa: E402
 from scopes.adapters.torch.fitting import search_largest  # noqa: E402
@@ -103,8 +106,6 @@ def test_a_step_on_fake_tensors_needs_what_a_real_step_needs(
 
 
 def test_a_checkpointed_step_needs_what_it_really_needs() -> None:
-    from torch.utils.checkpoint import checkpoint_sequential
-
     model = mlp()
     optimizer = sgd(model)
 
@@ -117,6 +118,59 @@ def test_a_checkpointed_step_needs_what_it_really_needs() -> None:
     known = scopes.torch.fits(step, x, y)
     step(x, y)
     assert known.peak_bytes == pytest.approx(scopes.torch.fits(step, x, y, real=True).peak_bytes, rel=0.01)
+
+
+def allocated_bytes(step: Callable[..., object], *args: Any) -> int:
+    """Return the most that PyTorch's allocator has given out at once during a step, above the start.
+
+    oneDNN takes its buffers there too.
+    """
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
+        step(*args)
+    events = [each for each in profile.profiler.kineto_results.events() if each.name() == "[memory]"]
+    events.sort(key=lambda each: each.start_ns())
+    changes: list[int] = [each.nbytes() for each in events]
+    return max(accumulate(changes))
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this PyTorch has no oneDNN")
+@pytest.mark.parametrize("size", [16, 48])
+@pytest.mark.parametrize("is_checkpointed", [False, True])
+@pytest.mark.parametrize("make_optimizer", [sgd, adam])
+@pytest.mark.parametrize(("features", "hidden"), [(300, 100), (64, 256)], ids=["wide", "narrow"])
+def test_an_lstm_needs_what_pytorch_allocates(
+    features: int, hidden: int, make_optimizer: Callable[[Any], Any], is_checkpointed: bool, size: int
+) -> None:
+    lstm, head = nn.LSTM(features, hidden, batch_first=True), nn.Linear(hidden, 10)
+    optimizer = make_optimizer(nn.ModuleList([lstm, head]))
+
+    def step(x: Any, y: Any) -> None:
+        out = checkpoint(lstm, x, use_reentrant=False)[0] if is_checkpointed else lstm(x)[0]
+        functional.cross_entropy(head(out[:, -1]), y).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    x, y = torch.randn(size, 20, features), torch.randint(0, 10, (size,))
+    known = scopes.torch.fits(step, x, y)
+    step(x, y)  # makes the optimizer's state
+    before = known.parts["parameters"] + known.parts["optimizer"] + x.nbytes + y.nbytes
+    assert known.peak_bytes == pytest.approx(before + allocated_bytes(step, x, y), rel=0.01)
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this PyTorch has no oneDNN")
+def test_an_lstm_without_gradients_keeps_nothing_for_backward() -> None:
+    lstm = nn.LSTM(64, 256)
+    x = torch.randn(50, 32, 64)
+
+    def outputs(x: Any) -> list[Any]:
+        with torch.no_grad():
+            return [lstm(x)[0] for _ in range(3)]
+
+    known = scopes.torch.fits(outputs, x)
+    outputs(x)
+    before = known.parts["parameters"] + x.nbytes
+    assert known.peak_bytes == pytest.approx(before + allocated_bytes(outputs, x), rel=0.05)
 
 
 @pytest.mark.parametrize("has_stepped", [False, True])
