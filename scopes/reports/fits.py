@@ -107,7 +107,7 @@ class FitsReport(Report):
         if self.checkpoints:
             rows = [
                 (
-                    words(_names(row.modules)),
+                    words(names_of(row.modules)),
                     size(row.peak_bytes),
                     size(row.saved_bytes),
                     Cell("unknown", -1) if row.extra_compute is None else _percent(row.extra_compute),
@@ -193,6 +193,6 @@ def _size_or_nothing(nbytes: int) -> Cell:
     return size(nbytes) if nbytes else Cell("", 0)
 
 
-def _names(modules: tuple[str, ...]) -> str:
+def names_of(modules: tuple[str, ...]) -> str:
     """Return the names of modules shortly: ``blocks.0 to blocks.5``."""
     return modules[0] if len(modules) == 1 else f"{modules[0]} to {modules[-1]}"

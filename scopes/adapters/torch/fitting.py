@@ -16,7 +16,7 @@ from scopes.adapters.torch.rehearsal import (
     measure,
     rehearse,
 )
-from scopes.reports.fits import PARTS, CheckpointRow, FitsReport, FitsRow
+from scopes.reports.fits import PARTS, CheckpointRow, FitsReport, FitsRow, names_of
 from scopes.tracking.sites import Site
 
 __all__ = ["CheckpointRow", "FitsReport", "FitsRow", "NotFakeError", "fits"]
@@ -93,7 +93,8 @@ def fits(
             remarks.append(str(error))
     elif limit is not None:
         remarks.append("The largest batch is not known: no argument of the step is a tensor with dimensions.")
-    checkpoints = _checkpoints(step, args, first)
+    checkpoints, failed = _checkpoints(step, args, first)
+    remarks += failed
     return replace(report, largest_batch=largest, checkpoints=checkpoints, remarks=tuple(remarks))
 
 
@@ -168,18 +169,24 @@ def _between(known: dict[int, int], low: int, high: int | None, limit: int) -> i
 
 def _checkpoints(
     step: Callable[..., object], args: tuple[Any, ...], first: Rehearsal
-) -> tuple[CheckpointRow, ...]:
-    rows = []
+) -> tuple[tuple[CheckpointRow, ...], list[str]]:
+    """Return what checkpoints save, and remarks about those that the step does not run with."""
+    rows, failed = [], []
     for group in _groups(first.modules)[:_MOST_GROUPS]:
         try:
             found = rehearse(step, args, checkpointed=group)
-        except Exception:  # noqa: BLE001  # not every module can run twice
+        except Exception as error:  # noqa: BLE001  # not every module can run twice
+            reason = str(error).partition("\n")[0]
+            failed.append(
+                f"What a checkpoint of {names_of(group)} saves is not known: the step does not run with it: "
+                f"{type(error).__name__}: {reason}"
+            )
             continue
         saved = first.peak_bytes - found.peak_bytes
         if saved >= _LEAST_SAVED * first.peak_bytes:
             extra = (found.flops - first.flops) / first.flops if first.flops else None
             rows.append(CheckpointRow(group, found.peak_bytes, saved, extra))
-    return tuple(sorted(rows, key=lambda row: -row.saved_bytes))
+    return tuple(sorted(rows, key=lambda row: -row.saved_bytes)), failed
 
 
 def _groups(modules: list[str]) -> list[tuple[str, ...]]:

@@ -280,6 +280,20 @@ def test_checkpointing_blocks_saves_memory_for_compute() -> None:
     assert "forward" not in vars(model[0])
 
 
+def test_a_step_that_does_not_run_with_a_checkpoint_is_named_in_a_remark() -> None:
+    class Once(nn.Module):  # type: ignore[misc, name-defined]
+        def forward(self, x: Any) -> Any:
+            if torch._C._current_graph_task_id() != -1:
+                raise RuntimeError("this module runs once")
+            return x * 2
+
+    model = nn.Sequential(*[nn.Sequential(Once(), nn.Linear(64, 64)) for _ in range(3)])
+    report = scopes.torch.fits(step_of(model, sgd(model)), *batch())
+    assert report.checkpoints == ()
+    assert any("checkpoint of 0 to 2" in each and "runs once" in each for each in report.remarks)
+    assert "this module runs once" in str(report)
+
+
 def test_a_comparison_of_a_value_is_an_error_that_names_the_line() -> None:
     model = mlp()
 
