@@ -19,6 +19,7 @@ FILES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 # Guides to libraries that may not be installed.
 NEEDS = {
     "compared.md": ("torch",),
+    "fits.md": ("torch",),
     "frameworks.md": ("accelerate", "ignite", "lightning", "skorch", "stable_baselines3", "transformers"),
     "jax.md": ("jax",),
     "pytorch.md": ("torch",),

@@ -348,7 +348,7 @@ class Splitting:
                 self._empty_caches()
                 most = ceil(ceil(rows / count) / 2)
         finally:
-            shortage = handled = None
+            del shortage, handled  # errors that this frame would keep in a cycle
 
     def _measured(self, call: _Call) -> tuple[int, Any]:
         """Return the number of rows of the batch, and the shapes and dtypes of rows."""

@@ -253,8 +253,8 @@ def test_the_records_of_two_real_runs_are_compared(tmp_path: Path) -> None:
 
 def test_growth_fails_the_command_only_from_the_given_size_on(runs: tuple[Path, Path]) -> None:
     largest = differences(*map(read_record, runs)).largest_growth
-    assert diff(*runs, "--fail-on-growth", largest).returncode == 1
-    assert diff(*runs, "--fail-on-growth", largest + 1).returncode == 0
+    assert diff(*runs, "--fail-on-growth", f"{largest}B").returncode == 1
+    assert diff(*runs, "--fail-on-growth", f"{largest + 1}B").returncode == 0
     assert diff(runs[0], runs[0], "--fail-on-growth", 0).returncode == 0
 
 

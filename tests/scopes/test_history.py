@@ -314,7 +314,7 @@ def test_the_verdict_names_the_lines_that_grew_and_says_what_it_covers() -> None
             kept.clear()
 
     covers = (
-        r"The check covers the memory of each line, with graphs, at \d+ moments of the run and at the end\. "
+        r"The check covers the memory of each line, with graphs, at \d+ moments of the run and at its end\. "
         r"A line leaks if its memory has grown throughout the run, or for half of the run before it was "
         r"freed, by 64 KiB or more\."
     )

@@ -65,7 +65,7 @@ def as_ended(ended: str) -> Any:
 
 
 def test_the_last_record_is_printed_with_how_the_run_ended(told: Any, stored: Path) -> None:
-    assert told(stored) == f"\n{last_words(as_ended('killed by SIGKILL'))}\n"
+    assert told(stored) == f"\n{last_words(as_ended('killed by SIGKILL'))}\n\nthe verdict\n"
     assert "The last record is 5 s older than the end." in told(stored, end=1005.0)
     assert "train.py ended with exit status 2 (without its own report" in told(stored, status=2 << 8)
 

@@ -127,7 +127,7 @@ def test_the_last_words_have_the_record_and_its_age(seconds: float | None, words
     if words is not None:
         expected.append(f"The last record is {words} than the end.")
     assert first.splitlines() == expected
-    assert rest == str(made)
+    assert rest == made.tables
 
 
 def test_github_shows_the_line_of_a_failed_run_and_each_that_grew(monkeypatch: pytest.MonkeyPatch) -> None:

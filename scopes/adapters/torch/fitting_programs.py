@@ -184,10 +184,13 @@ def fit_program(
         handle = _optimizers.register_optimizer_step_post_hook(watch.after_step)
         stack.callback(handle.remove)
         error = run()
-    if isinstance(error, torch._subclasses.fake_tensor.DataDependentOutputException):
-        raise NotFakeError(f"the program needs the value of a tensor: {error}", user_site())
-    if error is not None and not isinstance(error, (_Done, SystemExit)):
-        raise error
+    try:
+        if isinstance(error, torch._subclasses.fake_tensor.DataDependentOutputException):
+            raise NotFakeError(f"the program needs the value of a tensor: {error}", user_site())
+        if error is not None and not isinstance(error, (_Done, SystemExit)):
+            raise error
+    finally:
+        del error  # its traceback would keep this frame
     if watch.rehearsal is None:
         raise NoStepError(
             "the program ended before its first optimizer step, so there is no training to tell of"

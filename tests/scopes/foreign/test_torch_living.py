@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
+pytest.importorskip("torch")
+import torch
+
 import scopes.torch
 from scopes import new_dispose_scope
 from scopes.reports.living import LivingKind, LivingReport, living
-
-torch = pytest.importorskip("torch")
 
 
 @pytest.fixture(autouse=True)
