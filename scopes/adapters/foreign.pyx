@@ -824,10 +824,22 @@ cdef void _request_look() noexcept nogil:
         _ticks = 1000  # too many calls are pending
 
 
+# How often in a row a look was refused. A long search of ours must not be interrupted at each instruction.
+cdef int _refusals = 0
+
+
 cdef int _look(void* _) except -1:
-    global _ticks
-    if _look_for_growth is not None and (_is_searching or _look_for_growth() is False):
-        _ticks = 0  # the next ended scope or new member requests it again
+    global _ticks, _refusals
+    if _look_for_growth is None:
+        return 0
+    if _is_searching or _look_for_growth() is False:
+        _refusals += 1
+        if _refusals % 32768:
+            _request_look()
+        else:
+            _ticks = 0  # the next ended scope or new member requests it again
+    else:
+        _refusals = 0
     return 0
 
 
