@@ -824,7 +824,8 @@ cdef void _request_look() noexcept nogil:
         _ticks = 1000  # too many calls are pending
 
 
-# How often in a row a look was refused. A long search of ours must not be interrupted at each instruction.
+# How often in a row a look was refused. A long search by this library must not be interrupted at each
+# instruction.
 cdef int _refusals = 0
 
 
