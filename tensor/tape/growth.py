@@ -15,6 +15,7 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 from weakref import ref
 
+from scopes._shared.growth_steps import check_steps
 from scopes._shared.naming import set_module
 from scopes._shared.on_demand import ModuleOnDemand
 from scopes._shared.sizes import format_bytes, parse_size
@@ -168,17 +169,7 @@ def warn_on_graph_growth(steps: int | None = _STEPS, *, held_bytes: int | str = 
     >>> autograd.warn_on_graph_growth()
     """
     global _watch
-    if steps is not None:
-        if isinstance(steps, bool) or not isinstance(steps, int):
-            raise TypeError(
-                f"warn_on_graph_growth takes a number of steps, not {type(steps).__name__}: write an int, "
-                "or None to turn the warning off"
-            )
-        if steps < 2:
-            raise ValueError(
-                f"warn_on_graph_growth takes 2 steps or more, not {steps}: every graph has one. Write None "
-                "to turn the warning off"
-            )
+    check_steps(steps)
     _watch = _Watch(steps, parse_size(held_bytes, "held_bytes"))
     _watch.schedule()
 

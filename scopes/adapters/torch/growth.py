@@ -15,6 +15,7 @@ from collections import defaultdict
 from typing import Any, NamedTuple
 from weakref import ref
 
+from scopes._shared.growth_steps import check_steps
 from scopes._shared.naming import set_module
 from scopes._shared.sizes import format_bytes, parse_size
 from scopes._shared.tracebacks import is_ours
@@ -130,17 +131,7 @@ def warn_on_graph_growth(steps: int | None = _STEPS, *, held_bytes: int | str = 
     >>> scopes.torch.warn_on_graph_growth()
     """
     global _growth
-    if steps is not None:
-        if isinstance(steps, bool) or not isinstance(steps, int):
-            raise TypeError(
-                f"warn_on_graph_growth takes a number of steps, not {type(steps).__name__}: write an int, "
-                "or None to turn the warning off"
-            )
-        if steps < 2:
-            raise ValueError(
-                f"warn_on_graph_growth takes 2 steps or more, not {steps}: every graph has one. Write None "
-                "to turn the warning off"
-            )
+    check_steps(steps)
     _growth = _Growth(steps, parse_size(held_bytes, "held_bytes"))
     _growth.schedule()
 
