@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
+from html import escape
 from typing import Any, TextIO
 
 from scopes._shared.naming import set_module
@@ -128,7 +129,10 @@ class FitsReport(Report):
         return Group(*map(as_rich, self._tables()), *map(Text, self.remarks))
 
     def _repr_html_(self) -> str:
-        return "\n".join(map(as_html, self._tables()))
+        return "\n".join([*map(as_html, self._tables()), *self._paragraphs()])
+
+    def _paragraphs(self) -> list[str]:
+        return [f"<p>{escape(remark)}</p>" for remark in self.remarks]
 
     def print(self, file: TextIO | None = None) -> None:
         """Write the tables to `file`, the standard output if None."""
@@ -138,7 +142,8 @@ class FitsReport(Report):
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the report as a self-contained HTML page. With `path`, write it there too."""
-        text = page(self.verdict, "\n".join([as_html(table, is_styled=False) for table in self._tables()]))
+        tables = [as_html(table, is_styled=False) for table in self._tables()]
+        text = page(self.verdict, "\n".join([*tables, *self._paragraphs()]))
         if path is not None:
             write_page(path, text)
         return text
