@@ -79,7 +79,8 @@ class FitsReport(Report):
         """One sentence: the peak, whether it fits, and the largest batch."""
         how = "a real step" if self.is_measured else "a step"
         at = "" if self.batch is None else f" with a batch of {self.batch:,}"
-        text = f"{how}{at} needs {format_bytes(self.peak_bytes)} at its peak"
+        about = "" if self.is_measured else "about "
+        text = f"{how}{at} needs {about}{format_bytes(self.peak_bytes)} at its peak"
         if self.memory is not None:
             text += f": it {'fits' if self.fits else 'does not fit'} into {format_bytes(self.memory)}"
         if self.largest_batch == 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -42,3 +43,8 @@ def test_each_form_of_the_report_has_the_remarks(form: Callable[[FitsReport], st
 @pytest.mark.parametrize("form", [FitsReport._repr_html_, FitsReport.to_html])
 def test_remarks_are_escaped_in_html(form: Callable[[FitsReport], str]) -> None:
     assert "x.item() &lt; 0 is unknown" in form(REPORT)
+
+
+def test_what_was_not_measured_is_said_to_be_about_right() -> None:
+    assert "needs about 2.93 KiB at its peak" in REPORT.verdict
+    assert "a real step with a batch of 8 needs 2.93 KiB" in replace(REPORT, is_measured=True).verdict
