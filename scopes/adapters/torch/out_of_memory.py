@@ -78,7 +78,9 @@ def _largest_holders(live: int) -> tuple[str, ...]:
         count = sum(len(sizes) for _, sizes in found[_MOST_HOLDERS:])
         texts.append(f"{count} others, {format_bytes(sum(sum(sizes) for _, sizes in found[_MOST_HOLDERS:]))}")
     if rest > 0:
-        texts.append(f"{format_bytes(rest)} that only C++ holds, such as values that a graph has saved")
+        text = f"{format_bytes(rest)} that only C++ holds, such as values that a graph has saved"
+        # Such tensors are in no list of the garbage collector.
+        texts.append(f"{text}, or tensors that gc.freeze() hides" if gc.get_freeze_count() else text)
     return tuple(texts)
 
 

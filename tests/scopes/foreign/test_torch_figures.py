@@ -306,6 +306,21 @@ def test_the_error_names_lines_and_what_only_graphs_hold() -> None:
     del y
 
 
+def test_the_error_does_not_blame_only_graphs_for_tensors_that_are_frozen() -> None:
+    x = torch.ones(5000)
+    gc.freeze()
+    try:
+        with (
+            memory.limit(memory.statistics().bytes_live + 1000),
+            pytest.raises(memory.OutOfMemoryError) as caught,
+        ):
+            torch.ones(100_000)
+    finally:
+        gc.unfreeze()
+    assert any("or tensors that gc.freeze() hides" in each for each in caught.value.holders)
+    del x
+
+
 def _places(limit: int) -> dict[str, Any]:
     weight = torch.ones(1, requires_grad=True)
     wide = (weight.expand(limit) * 2).sum()
